@@ -29,7 +29,6 @@ from clozeworks.core.loss import LossTerm
 from clozeworks.core.model import Model
 from clozeworks.core.ops.segments import text_normalizers
 from clozeworks.data.labelled.items import Item, ItemLocations
-from clozeworks.data.labelled.reading import Labelled
 from clozeworks.errors import InputError
 from clozeworks.families.family import ANSWER_HEAD
 from clozeworks.objectives.batch import ANSWERS, BatchTensors
@@ -67,9 +66,9 @@ from clozeworks.tasks.task import (
     CommandOption,
     Prepared,
     ShownPrediction,
-    StartingModel,
     Target,
     Task,
+    TaskData,
 )
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 from clozeworks.wording import counted
@@ -189,16 +188,9 @@ class Answer(Task[QuestionItem, Answered]):
     not given."""
 
     @classmethod
-    def prepare(
-        cls,
-        settings: Mapping[str, Any],
-        labels: Sequence[str],
-        train: Labelled,
-        dev: Labelled,
-        model: StartingModel,
-    ) -> Prepared:
+    def prepare(cls, settings: Mapping[str, Any], data: TaskData) -> Prepared:
         """The task, with a threshold where questions may have no answer."""
-        impossible = [item for item in (*train.items, *dev.items) if item.impossible]
+        impossible = [item for item in (*data.train.items, *data.dev.items) if item.impossible]
         if impossible and settings.get("rule") == "cmrc":
             raise InputError(
                 f"{impossible[0].source_location} has no answer, and task.rule is 'cmrc', which "
@@ -206,7 +198,7 @@ class Answer(Task[QuestionItem, Answered]):
             )
         if impossible:
             settings = {"threshold": 0.0, **settings}
-        return super().prepare(settings, (), train, dev, model)
+        return super().prepare(settings, data)
 
     @classmethod
     def from_checkpoint(

@@ -17,7 +17,6 @@ Shapes: B windows, C labels.
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -33,9 +32,6 @@ from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.text_classes import TEXT_POOLINGS, TextClasses
 from clozeworks.core.loss import LossTerm
 from clozeworks.core.model import Model
-from clozeworks.data.files.encodings import printable
-from clozeworks.data.files.lines import read_lines
-from clozeworks.data.files.tables import nothing
 from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.columns import LABEL_COLUMNS, TEXT_COLUMNS
 from clozeworks.data.labelled.items import (
@@ -52,7 +48,7 @@ from clozeworks.data.labelled.labels import (
     described_labels,
     read_labels,
 )
-from clozeworks.data.labelled.reading import FileItems, Labelled, Reading
+from clozeworks.data.labelled.reading import Reading
 from clozeworks.errors import CheckpointError, SettingError, UnknownName
 from clozeworks.objectives.batch import ANSWERS, BatchTensors
 from clozeworks.spec import Above, Below, spec
@@ -78,9 +74,9 @@ from clozeworks.tasks.task import (
     LabelSetTask,
     Prepared,
     ShownPrediction,
-    StartingModel,
     Target,
     Task,
+    TaskData,
 )
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
@@ -162,24 +158,6 @@ class TextItem(LabelledTexts):
         Role("text", TEXT_COLUMNS, holds="text"),
         Role("label", LABEL_COLUMNS, required=False, holds="label"),
     )
-
-
-def text_lines(item: type[TextItem], path: Path, reading: Reading) -> FileItems:
-    """Each line of a text file as a text without a label.
-
-    Raises:
-        InputError: If there is none.
-    """
-    origin = printable(path)
-    reading.refuse_columns(f"each line of {origin} is a text")
-    items = [
-        item(line, None, f"{origin}, line {number:,}")
-        for number, line in enumerate(read_lines(path, encoding=reading.encoding), start=1)
-        if line.strip()
-    ]
-    if not items:
-        raise nothing(origin)
-    return FileItems(items, layout="Each line is a text.")
 
 
 @dataclass(frozen=True)
@@ -272,20 +250,14 @@ class Classify(LabelSetTask[Any, Classified]):
             self.label_loss.refuse_unless_plain(f"problem is {self.problem!r}")
 
     @classmethod
-    def prepare(
-        cls,
-        settings: Mapping[str, Any],
-        labels: Sequence[str],
-        train: Labelled,
-        dev: Labelled,
-        model: StartingModel,
-    ) -> Prepared:
+    def prepare(cls, settings: Mapping[str, Any], data: TaskData) -> Prepared:
         """The task with the labels of the data, or the name of its number."""
+        train = data.train
         if train.kind == "numbers":
             names = (column.name for column in train.columns if column.role == "label")
-            labels = [next(names, "number")]
+            data = replace(data, labels=[next(names, "number")])
         problem = next(name for name, kind in LABEL_KINDS.items() if kind == train.kind)
-        return super().prepare({**settings, "problem": problem}, labels, train, dev, model)
+        return super().prepare({**settings, "problem": problem}, data)
 
     @classmethod
     def from_checkpoint(

@@ -95,8 +95,8 @@ from clozeworks.tasks.task import (
     LabelSetTask,
     Prepared,
     ShownPrediction,
-    StartingModel,
     Target,
+    TaskData,
 )
 from clozeworks.text.characters import is_chinese
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
@@ -233,22 +233,14 @@ class Tag(LabelSetTask[WordsItem, Tagged]):
         return {"scheme": target.name, **settings}, train, dev, messages
 
     @classmethod
-    def prepare(
-        cls,
-        settings: Mapping[str, Any],
-        labels: Sequence[str],
-        train: Labelled,
-        dev: Labelled,
-        model: StartingModel,
-    ) -> Prepared:
+    def prepare(cls, settings: Mapping[str, Any], data: TaskData) -> Prepared:
         """The task with every tag of the scheme for the types that occur."""
         # By now the tags follow the scheme of the settings, or their own.
-        name = settings.get("scheme") or scheme_of_sequences([i.tags or () for i in train.items])
-        characters = _of_characters([*train.items, *dev.items])
-        settings = {"scheme": name, "characters": characters, **settings}
-        prepared = super().prepare(
-            settings, _all_tags(labels, find_scheme(name)), train, dev, model
-        )
+        train, dev = data.train.items, data.dev.items
+        name = settings.get("scheme") or scheme_of_sequences([item.tags or () for item in train])
+        settings = {"scheme": name, "characters": _of_characters([*train, *dev]), **settings}
+        labels = _all_tags(data.labels, find_scheme(name))
+        prepared = super().prepare(settings, replace(data, labels=labels))
         if not settings["characters"]:
             return prepared
         message = "Words are single characters: raw texts will be tagged by character, too."

@@ -71,6 +71,17 @@ class StartingModel(Protocol):
 
 
 @dataclass(frozen=True)
+class TaskData:
+    """What a task is to be learned from, and by which model."""
+
+    labels: Sequence[str]
+    """The set of labels, where there is one."""
+    train: Labelled
+    dev: Labelled
+    model: StartingModel
+
+
+@dataclass(frozen=True)
 class Prepared:
     """A task and its items, settled from the data."""
 
@@ -251,30 +262,16 @@ class Task(Objective, Generic[ItemType, AnswerType]):
         return settings, train, dev, []
 
     @classmethod
-    def prepare(
-        cls,
-        settings: Mapping[str, Any],
-        labels: Sequence[str],
-        train: "Labelled",
-        dev: "Labelled",
-        model: StartingModel,
-    ) -> Prepared:
-        """The task with what the data says.
-
-        Args:
-            settings: The settings of the task, as a recipe has them.
-            labels: The set of labels, where there is one.
-            train: Items to learn from.
-            dev: Items to be measured on.
-            model: The model that is to learn.
+    def prepare(cls, settings: Mapping[str, Any], data: TaskData) -> Prepared:
+        """The task with the settings of a recipe and what the data says.
 
         Raises:
             SettingError: If a setting does not go with the data or the model.
             InputError: If an item cannot be learned from.
         """
-        known = {"labels": list(labels)} if labels else {}
+        known = {"labels": list(data.labels)} if data.labels else {}
         task = settings_reader.read(Task, {**settings, **known}, "task")
-        return Prepared(task, train.items, dev.items)
+        return Prepared(task, data.train.items, data.dev.items)
 
     def files_hold(self) -> type[Item]:
         """What rows of files become that it is measured on."""

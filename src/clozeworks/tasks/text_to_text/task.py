@@ -47,7 +47,7 @@ from clozeworks.tasks.classify import TextItem
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.results.details import Detail, DetailTable, Mistake, marked
 from clozeworks.tasks.spans.windows import TokenWindow, Windows
-from clozeworks.tasks.task import Prepared, ShownPrediction, StartingModel, Target, Task
+from clozeworks.tasks.task import Prepared, ShownPrediction, Target, Task, TaskData
 from clozeworks.tasks.text_to_text.formats import Format, format_of
 from clozeworks.tasks.text_to_text.items import ChatItem, SourceItem, Writable, WritingItem
 from clozeworks.tasks.text_to_text.rows import (
@@ -230,22 +230,16 @@ class TextToText(TeacherForced, Task[Item, Composed]):
         return format_of(named[-1], "task.format").item_type if named else cls.item_type
 
     @classmethod
-    def prepare(
-        cls,
-        settings: Mapping[str, Any],
-        labels: Sequence[str],
-        train: Labelled,
-        dev: Labelled,
-        model: StartingModel,
-    ) -> Prepared:
+    def prepare(cls, settings: Mapping[str, Any], data: TaskData) -> Prepared:
         """The task fitted to the model, with the room that its targets need."""
         from clozeworks.tasks.text_to_text.data import prepared
 
-        if model.blueprint.decoder is None and model.blueprint.can_generate:
+        blueprint = data.model.blueprint
+        if blueprint.decoder is None and blueprint.can_generate:
             settings = {"between": BETWEEN, **settings}
         task = config.read(Task, dict(settings), "task")
-        task.check(model.blueprint)
-        return prepared(task, train, dev, model)
+        task.check(blueprint)
+        return prepared(task, data)
 
     def files_hold(self) -> type[Item]:
         """What its format asks for."""
