@@ -24,7 +24,6 @@ import torch
 from torch import Tensor
 
 from clozeworks.arrays import Float32Array
-from clozeworks.core.heads import HeadSpec
 from clozeworks.core.loss import LossTerm
 from clozeworks.core.model import Model
 from clozeworks.core.ops.segments import text_normalizers
@@ -65,6 +64,7 @@ from clozeworks.tasks.spans.windows import (
 from clozeworks.tasks.task import (
     CommandOption,
     Prepared,
+    PublishedHeads,
     ShownPrediction,
     Target,
     Task,
@@ -201,11 +201,9 @@ class Answer(Task[QuestionItem, Answered]):
         return super().prepare(settings, data)
 
     @classmethod
-    def from_checkpoint(
-        cls, config: Mapping[str, Any], heads: Mapping[str, HeadSpec], name: str
-    ) -> "Answer | None":
+    def from_checkpoint(cls, published: PublishedHeads) -> "Answer | None":
         """Two pointers are all a config can say."""
-        return cls() if HEAD in heads else None
+        return cls() if HEAD in published.heads else None
 
     def windows_of(
         self, items: Sequence[QuestionItem], tokenizer: Tokenizer, max_length: int | None

@@ -73,6 +73,7 @@ from clozeworks.tasks.task import (
     CommandOption,
     LabelSetTask,
     Prepared,
+    PublishedHeads,
     ShownPrediction,
     Target,
     Task,
@@ -260,14 +261,15 @@ class Classify(LabelSetTask[Any, Classified]):
         return super().prepare({**settings, "problem": problem}, data)
 
     @classmethod
-    def from_checkpoint(
-        cls, config: Mapping[str, Any], heads: Mapping[str, HeadSpec], name: str
-    ) -> "Classify | None":
+    def from_checkpoint(cls, published: PublishedHeads) -> "Classify | None":
         """What a classifier's config says; whether it is for one text or two it does not say."""
-        labels = cls.labels_in(config, heads, name)
+        labels = published.labels(cls.head_names)
         if labels is None or cls is not Classify:
             return None
-        return cls(labels=labels, problem=_published_problem(config, len(labels), name))
+        return cls(
+            labels=labels,
+            problem=_published_problem(published.config, len(labels), published.folder),
+        )
 
     def suited_to(self, kind: type[Task[Any, Any]]) -> "Classify | None":
         """A published folder cannot say whether it is for one text or two; so it is for both."""

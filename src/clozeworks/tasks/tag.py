@@ -94,6 +94,7 @@ from clozeworks.tasks.task import (
     Decoder,
     LabelSetTask,
     Prepared,
+    PublishedHeads,
     ShownPrediction,
     Target,
     TaskData,
@@ -254,11 +255,9 @@ class Tag(LabelSetTask[WordsItem, Tagged]):
         return WordsItem.from_row({"words": texts}, source_location, BadRows())
 
     @classmethod
-    def from_checkpoint(
-        cls, config: Mapping[str, Any], heads: Mapping[str, HeadSpec], name: str
-    ) -> "Tag | None":
+    def from_checkpoint(cls, published: PublishedHeads) -> "Tag | None":
         """What a token classifier's config says."""
-        labels = cls.labels_in(config, heads, name)
+        labels = published.labels(cls.head_names)
         return None if labels is None else cls(labels=labels)
 
     @cached_property

@@ -71,6 +71,22 @@ class StartingModel(Protocol):
 
 
 @dataclass(frozen=True)
+class PublishedHeads:
+    """The heads of a published folder, and what its `config.json` says."""
+
+    config: Mapping[str, Any]
+    heads: Mapping[str, HeadSpec]
+    folder: str
+    """What messages call it."""
+
+    def labels(self, names: Sequence[str]) -> tuple[str, ...] | None:
+        """The labels of the first of some heads that is there; None if there is none."""
+        head = next((self.heads[name] for name in names if name in self.heads), None)
+        count = getattr(head, "count", 0)
+        return None if head is None else labels_of(self.config, count, self.folder)
+
+
+@dataclass(frozen=True)
 class TaskData:
     """What a task is to be learned from, and by which model."""
 
@@ -288,29 +304,17 @@ class Task(Objective, Generic[ItemType, AnswerType]):
     # From a checkpoint to a task.
 
     @classmethod
-    def from_checkpoint(
-        cls, config: Mapping[str, Any], heads: Mapping[str, HeadSpec], name: str
-    ) -> "Task[Any, Any] | None":
+    def from_checkpoint(cls, published: PublishedHeads) -> "Task[Any, Any] | None":
         """The task that a published folder can answer; None if it has no head for it.
-
-        Args:
-            config: What `config.json` says.
-            heads: The heads the model has.
-            name: What messages call the folder.
 
         Raises:
             CheckpointError: If config and head contradict each other.
         """
         return None
 
-    def fitted(
-        self, config: Mapping[str, Any], heads: Mapping[str, HeadSpec], name: str
-    ) -> "Task[Any, Any] | None":
-        """This task, which our notes describe, with the labels of the folder's head.
-
-        The arguments are those of `from_checkpoint`; None if its head is not there.
-        """
-        return self if self.head in heads else None
+    def fitted(self, published: PublishedHeads) -> "Task[Any, Any] | None":
+        """This task, which our notes describe, with the labels of its head; None without one."""
+        return self if self.head in published.heads else None
 
     def suited_to(self, kind: "type[Task[Any, Any]]") -> "Task[Any, Any] | None":
         """The same as a task of another kind that the same head serves; None if it cannot be."""
@@ -508,19 +512,9 @@ class LabelSetTask(Task[ItemType, AnswerType]):
     labels: tuple[str, ...]
     """The labels in the order of the head."""
 
-    @classmethod
-    def labels_in(
-        cls, config: Mapping[str, Any], heads: Mapping[str, HeadSpec], name: str
-    ) -> tuple[str, ...] | None:
-        """The labels of a published folder's head for it; None if there is no such head."""
-        head = next((heads[head] for head in cls.head_names if head in heads), None)
-        return None if head is None else labels_of(config, getattr(head, "count", 0), name)
-
-    def fitted(
-        self, config: Mapping[str, Any], heads: Mapping[str, HeadSpec], name: str
-    ) -> Self | None:
+    def fitted(self, published: PublishedHeads) -> Self | None:
         """The same with the labels of the folder's head."""
-        labels = self.labels_in(config, heads, name)
+        labels = published.labels(self.head_names)
         return None if labels is None else replace(self, labels=labels)
 
     @property
