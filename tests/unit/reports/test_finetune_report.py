@@ -301,7 +301,7 @@ def test_seeds(runs, listener):
     ("broken", "sentence"),
     [
         ("draw_svg", "The part 'Curves' of the report could not be written"),
-        ("guess", "Guessing could not be measured"),
+        ("baseline", "Guessing could not be measured"),
         ("predict", "The best model could not be asked about the dev set"),
         ("finetuning_card", "The model's card could not be written"),
         ("details", "Details of the predictions could not be worked out"),
@@ -316,7 +316,7 @@ def test_what_goes_wrong_is_a_note(runs, listener, monkeypatch, tmp_path, broken
     shutil.copytree(done.folder, tmp_path / "run")
     (tmp_path / "run" / "report.html").unlink()
     module = finetune_report if hasattr(finetune_report, broken) else finetune_page
-    monkeypatch.setattr(Tag if broken == "details" else module, broken, fail)
+    monkeypatch.setattr(Tag if broken in ("details", "baseline") else module, broken, fail)
     monkeypatch.setattr(FinetuneSummary, "warnings", lambda _: ["beware"])
     place = write_report(
         tmp_path / "run",

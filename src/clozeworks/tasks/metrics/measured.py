@@ -96,11 +96,12 @@ class Measured:
         return [*map(self._line, names), *(f"note: {note}" for note in self.remarks)]
 
     def _line(self, name: str) -> str:
-        line = f"{name} {_shown(self.values[name])}"
-        if name not in self.intervals:
-            return line
-        low, high = self.intervals[name]
-        return f"{line} ({_shown(low)} to {_shown(high)}, 95 %)"
+        interval = self.interval_text(name)
+        return f"{name} {number_text(self.values[name])}{interval and f' ({interval}, 95 %)'}"
+
+    def interval_text(self, name: str) -> str:
+        """The interval of a value for people; empty if it has none."""
+        return " to ".join(map(number_text, self.intervals.get(name, ())))
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
@@ -158,7 +159,8 @@ def best_of(measured: Sequence[Measured], cost: str | None = None) -> int:
     return best
 
 
-def _shown(value: float) -> str:
-    """A value with three digits after the point, or with three that count if it is tiny."""
-    tiny = 0 < abs(value) < 0.0005
-    return f"{value:.2e}" if tiny else f"{value:.3f}"
+def number_text(value: float | None) -> str:
+    """A value with three decimals, or with three significant digits if it is tiny."""
+    if value is None:
+        return ""
+    return f"{value:.2e}" if 0 < abs(value) < 0.0005 else f"{value:.3f}"

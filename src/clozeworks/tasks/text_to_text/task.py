@@ -60,14 +60,14 @@ from clozeworks.tasks.text_to_text.rows import (
     chat_end,
 )
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
+from clozeworks.wording import shortened
 
 # What stands between source and target in one tower, if that is not set.
 BETWEEN = "\n"
 # The most tokens of what is written, if no training set decides it.
 USUAL = 128
-# Written texts that a report shows, and their most characters.
+# Written texts that a report shows.
 _SHOWN = 10
-_LONGEST = 160
 
 
 @spec
@@ -428,7 +428,7 @@ class TextToText(TeacherForced, Task[Item, Composed]):
             details.append(DetailTable(("task", "metric", "value", "items"), rows))
         chosen = np.linspace(0, len(items) - 1, min(_SHOWN, len(items))).astype(int).tolist()
         columns = ([items[n].texts[0], items[n].target or "", answers[n].text] for n in chosen)
-        texts = tuple(tuple(map(_short, each)) for each in columns)
+        texts = tuple(tuple(map(shortened, each)) for each in columns)
         return [*details, DetailTable(("source", "target", "predicted"), texts, numbers=False)]
 
     def mistakes(self, items: Sequence[Any], answers: Sequence[Composed]) -> list[Mistake]:
@@ -532,7 +532,3 @@ def _check_target(item: Writable, why: str) -> None:
     if item.target is None:
         where = item.source_location or "the item"
         raise InputError(f"{where} has no target; {why}; give it one.")
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
