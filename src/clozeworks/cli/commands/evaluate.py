@@ -93,7 +93,7 @@ def evaluate(
     from clozeworks.data.files.vectors import check_output
     from clozeworks.data.labelled.bad_rows import BadRows
     from clozeworks.tasks.classify import TextItem
-    from clozeworks.tasks.metrics.glue import with_primary
+    from clozeworks.tasks.metrics.measured import with_primary
     from clozeworks.tasks.results.records import write_records
 
     if predictions is not None:
