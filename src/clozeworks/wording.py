@@ -1,4 +1,4 @@
-"""How messages count things."""
+"""How messages count and shorten things."""
 
 
 def counted(number: int, what: str, several: str | None = None) -> str:
@@ -10,6 +10,11 @@ def counted(number: int, what: str, several: str | None = None) -> str:
         several: What more of them are called, if an s does not do.
     """
     return f"{number:,} {what if number == 1 else several or what + 's'}"
+
+
+def shortened(text: str, longest: int = 160) -> str:
+    """The beginning of a text, with an ellipsis where something was left out."""
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def size_in_words(count: float) -> str:

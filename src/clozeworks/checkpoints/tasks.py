@@ -21,7 +21,7 @@ from clozeworks.errors import CheckpointError, ClozeworksError, SettingError, Un
 from clozeworks.families.family import Config, Family
 from clozeworks.families.weights import Names
 from clozeworks.tasks.tag import TRANSITIONS
-from clozeworks.tasks.task import Task, task_classes
+from clozeworks.tasks.task import PublishedHeads, Task, task_classes
 
 AnyTask = Task[Any, Any]
 OldHead = Literal["fit", "remap", "fresh", "refuse"]
@@ -36,12 +36,13 @@ def task_of(checkpoint: Checkpoint, source_location: str) -> AnyTask | None:
     Raises:
         CheckpointError: If its config or `clozeworks.json` does not fit its head.
     """
-    heads, config = checkpoint.model.blueprint.heads, checkpoint.config
+    heads = checkpoint.model.blueprint.heads
+    published = PublishedHeads(checkpoint.config, heads, source_location)
     noted = noted_task(checkpoint.notes, source_location)
-    if noted is not None and (fitted := noted.fitted(config, heads, source_location)) is not None:
+    if noted is not None and (fitted := noted.fitted(published)) is not None:
         return fitted
     for kind in task_classes().values():
-        if (task := kind.from_checkpoint(config, heads, source_location)) is not None:
+        if (task := kind.from_checkpoint(published)) is not None:
             return task
     return None
 

@@ -15,7 +15,9 @@ from typing import ClassVar
 import numpy as np
 
 from clozeworks.arrays import Float64Array
-from clozeworks.data.files.tables import TABLE_SUFFIXES
+from clozeworks.data.files.encodings import printable
+from clozeworks.data.files.lines import read_lines
+from clozeworks.data.files.tables import TABLE_SUFFIXES, nothing
 from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.columns import TEXT_COLUMNS
 from clozeworks.data.labelled.items import ItemLocations, Role
@@ -23,8 +25,8 @@ from clozeworks.data.labelled.reading import FileItems, Reading
 from clozeworks.errors import InputError
 from clozeworks.inference.fill import FillCandidate, Filled
 from clozeworks.spec import PositiveInt, check
-from clozeworks.tasks.classify import TextItem, text_lines
-from clozeworks.tasks.metrics.bootstrap import Values, check_lengths, intervals_from_sums, ratio
+from clozeworks.tasks.classify import TextItem
+from clozeworks.tasks.metrics.bootstrap import Values, check_lengths, measured_from_sums, ratio
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 from clozeworks.wording import counted
@@ -43,8 +45,19 @@ class GapItem(TextItem):
 
     @classmethod
     def read_file(cls, path: Path, suffix: str, reading: Reading, bad: BadRows) -> FileItems | None:
-        """Each line of a text file as a text."""
-        return text_lines(cls, path, reading) if suffix == ".txt" else None
+        """Each line of a text file as a text without a label."""
+        if suffix != ".txt":
+            return None
+        origin = printable(path)
+        reading.refuse_columns(f"each line of {origin} is a text")
+        items = [
+            cls(line, None, f"{origin}, line {number:,}")
+            for number, line in enumerate(read_lines(path, encoding=reading.encoding), start=1)
+            if line.strip()
+        ]
+        if not items:
+            raise nothing(origin)
+        return FileItems(items, layout="Each line is a text.")
 
 
 def right_words(tokenizer: Tokenizer, items: Sequence[TextItem]) -> list[tuple[str, ...]]:
@@ -83,7 +96,6 @@ def measure_gaps(
     *,
     top: int = TOP,
     intervals: bool = False,
-    seed: int = 0,
 ) -> Measured:
     """How often the candidates for gaps are right.
 
@@ -95,7 +107,6 @@ def measure_gaps(
         filled: The candidates for each text, at least as many as count.
         top: How many candidates for a gap count as its best.
         intervals: Whether confidence intervals are computed.
-        seed: The seed of the resampling for intervals.
 
     Raises:
         InputError: If there is nothing to measure, or not one result for each item.
@@ -114,7 +125,6 @@ def measure_gaps(
         best = sum(rank == 1 for rank in ranks)
         within = sum(rank > 0 for rank in ranks)
         rows.append((best, within, sum(1 / rank for rank in ranks if rank), len(words)))
-    statistics = np.array(rows, dtype=np.float64)
 
     def values(sums: Float64Array) -> Values:
         best, within, reciprocal, count = sums.T
@@ -124,7 +134,6 @@ def measure_gaps(
             "mean_reciprocal_rank": ratio(reciprocal, count),
         }
 
-    total = values(statistics.sum(axis=0)[None])
     notes = []
     if outside:
         one = outside == 1
@@ -136,14 +145,8 @@ def measure_gaps(
     if gaps > len(items):
         notes.append(f"there are {gaps:,} gaps in {counted(len(items), 'text')}; each gap counts.")
     notes.append(f"the reciprocal rank of a word that is not among the best {top} is 0.")
-    return Measured(
-        values={name: float(value[0]) for name, value in total.items()},
-        primary="accuracy",
-        higher_is_better=True,
-        count=len(items),
-        intervals=intervals_from_sums(statistics, values, seed=seed) if intervals else {},
-        notes=tuple(notes),
-    )
+    statistics = np.array(rows, dtype=np.float64)
+    return measured_from_sums(statistics, values, "accuracy", intervals=intervals, notes=notes)
 
 
 def _tokens(tokenizer: Tokenizer, word: str) -> set[str]:

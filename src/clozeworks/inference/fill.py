@@ -22,6 +22,7 @@ from clozeworks.inference.packing import check_finite, pack
 from clozeworks.spec import PositiveInt, check
 from clozeworks.tasks.spans.windows import TokenWindow, Windows, asking, by_item, read_windows
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
+from clozeworks.wording import shortened
 
 
 @dataclass(frozen=True)
@@ -136,8 +137,7 @@ def _windows(
             ids[window.first : window.first + window.count] = window.encoded.ids[window.moving]
         gaps = np.flatnonzero(ids == tokenizer.mask_id)
         if not len(gaps):
-            text = texts[windows[0].item]
-            shown = text if len(text) <= 40 else text[:39] + "…"
+            shown = shortened(texts[windows[0].item], 40)
             raise InputError(
                 f"text {windows[0].item + 1:,} ({shown!r}) has no gap; write [MASK] where a word "
                 "is missing."

@@ -30,6 +30,7 @@ from clozeworks.spec import PositiveInt, check
 from clozeworks.text.tokenizer.bytes import are_bytes
 from clozeworks.text.tokenizer.special import SENTINEL, sentinel_name
 from clozeworks.text.tokenizer.tokenizer import GAPS, Tokenizer
+from clozeworks.wording import shortened
 
 # ByT5's tokens of the bytes 0xF5 to 0xFF, which no text has.
 _NO_TEXT = range(0xF5 + 3, 0xFF + 3 + 1)
@@ -91,9 +92,9 @@ class _Gaps:
         count = len(_ANY_GAP.findall(text))
         available = min(len(self.sentinels), len(self.named))
         if not count:
-            shown = text if len(text) <= 40 else text[:39] + "…"
             raise InputError(
-                f"text {number:,} ({shown!r}) has no gap; write [MASK] where something is missing."
+                f"text {number:,} ({shortened(text, 40)!r}) has no gap; write [MASK] where "
+                "something is missing."
             )
         if count > available:
             raise InputError(

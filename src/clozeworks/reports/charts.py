@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from unicodedata import east_asian_width
 
 from clozeworks.tasks.results.details import CalibrationCurve, ConfusionMatrix, ScatterPlot
+from clozeworks.wording import shortened
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -158,7 +159,7 @@ def confusion_chart(matrix: ConfusionMatrix) -> str:
     count, title = len(matrix.labels), "Confusion matrix"
     if not 0 < count <= MOST_LABELS:
         return ""
-    labels = [_shortened(label) for label in matrix.labels]
+    labels = [shortened(" ".join(label.split()), _LONGEST_LABEL) for label in matrix.labels]
     # Trap: the font that measures text has no Chinese, so the room for labels is counted by hand.
     wide = _LETTER * max(map(_letters, labels))
     side = count * (0.46 if count <= 8 else 0.32)
@@ -359,11 +360,6 @@ def _svg(figure: "Figure", title: str, tips: Mapping[str, str]) -> str:
     for name, colour in VARIABLES.items():
         svg = svg.replace(f": {colour}", f": var(--{name}, {colour})")
     return svg
-
-
-def _shortened(label: str) -> str:
-    label = " ".join(label.split())
-    return label if len(label) <= _LONGEST_LABEL else f"{label[: _LONGEST_LABEL - 1]}…"
 
 
 def _letters(text: str) -> int:

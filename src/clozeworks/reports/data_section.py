@@ -5,8 +5,9 @@ from operator import attrgetter
 
 from clozeworks.data.labelled.oddities import Finding
 from clozeworks.data.labelled.report import Amount, DataPart, Report
-from clozeworks.reports.render import Block, Bullets, Folded, Remark, shorten
+from clozeworks.reports.render import Block, Bullets, Folded, Remark
 from clozeworks.tasks.results.details import DetailTable, DetailText
+from clozeworks.wording import shortened
 
 # Labels a table has at most.
 MOST_LABELS = 60
@@ -31,7 +32,7 @@ def data_blocks(report: Report) -> list[Block]:
             ("repaired rows", part.repaired, part.repaired_rows),
         ):
             if count:
-                blocks.append(Folded(f"{name}: {count:,} {what}", [shorten(row) for row in rows]))
+                blocks.append(Folded(f"{name}: {count:,} {what}", [*map(shortened, rows)]))
     blocks.append(_findings(report.findings))
     if report.warnings:
         blocks.append(Bullets(report.warnings))

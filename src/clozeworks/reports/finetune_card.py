@@ -6,13 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from clozeworks.data.labelled.report import DataPart
-from clozeworks.reports.render import (
-    flat_settings,
-    interval_text,
-    number_text,
-    render_card,
-    versions,
-)
+from clozeworks.reports.render import flat_settings, render_card, versions
 from clozeworks.reports.summary import CardUsage, FinetuneSummary, main_values
 
 # What the hub calls a metric, where its name differs from ours.
@@ -40,21 +34,13 @@ def finetuning_card(
         "base_model": None if local else base,
         "model-index": [{"name": title, "results": [_result(summary, usage.pipeline_tag)]}],
     }
-    best, measured, guess = summary.best, summary.best.measured, summary.guess
+    best = summary.best
     ours = f'import clozeworks as cw\n\nmodel = cw.load("FOLDER")\n{usage.clozeworks}'
     return render_card(
         "finetune_card.md.j2",
         metadata,
         title=title,
-        results=[
-            (
-                name,
-                number_text(measured.values[name]),
-                interval_text(measured.intervals.get(name)),
-                "" if guess is None else number_text(guess.values.get(name)),
-            )
-            for name in main_values(measured)
-        ],
+        results=summary.results(),
         remarks=_remarks(summary),
         splits=_splits(summary),
         labels=_labels(summary),

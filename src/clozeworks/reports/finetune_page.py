@@ -19,13 +19,12 @@ from clozeworks.reports.render import (
     SettingsTable,
     detail_blocks,
     flat_settings,
-    interval_text,
     mistake_blocks,
-    number_text,
     render_page,
     sessions_table,
 )
-from clozeworks.reports.summary import FinetuneSummary, main_values
+from clozeworks.reports.summary import FinetuneSummary, SeedSummary
+from clozeworks.tasks.metrics.measured import number_text
 from clozeworks.tasks.results.details import DetailTable, DetailText
 
 
@@ -73,30 +72,21 @@ def _banners(summary: FinetuneSummary) -> list[Banner]:
         [*summary.searched(), summary.spread(), *summary.compared()],
         metric=measured.primary,
         value=number_text(measured.value),
-        interval=interval_text(measured.intervals.get(measured.primary)),
+        interval=measured.interval_text(measured.primary),
     )
     warnings = summary.warnings()
     return [Banner("failed", warnings, loud=True), answer] if warnings else [answer]
 
 
 def _values(summary: FinetuneSummary) -> list[Block]:
-    measured, guess = summary.best.measured, summary.guess
-    rows = [
-        (
-            name,
-            number_text(measured.values[name]),
-            number_text(guess.values.get(name)) if guess is not None else "",
-            interval_text(measured.intervals.get(name)),
-        )
-        for name in main_values(measured)
-    ]
-    how = f" Guessing is {summary.guessed}." if guess is not None else ""
+    rows = tuple((name, value, guess, ends) for name, value, ends, guess in summary.results())
+    how = f" Guessing is {summary.guessed}." if summary.guess is not None else ""
     return [
-        DetailTable(("", "value", "guessing", "95% interval"), tuple(rows)),
+        DetailTable(("", "value", "guessing", "95% interval"), rows),
         *_bullets(summary.remarks()),
         Remark(
-            f"{measured.count:,} items. An interval covers 95% of the values that resampling the "
-            f"items gives.{how}"
+            f"{summary.best.measured.count:,} items. An interval covers 95% of the values that "
+            f"resampling the items gives.{how}"
         ),
     ]
 
@@ -106,9 +96,7 @@ def _seeds(summary: FinetuneSummary) -> list[Block]:
     rows = [
         (
             f"{run.seed}{' (kept)' if run is summary.best else ''}",
-            number_text(run.measured.value),
-            interval_text(run.measured.intervals.get(primary)),
-            f"{run.step:,} of {run.steps:,}",
+            *_outcome(run),
             f"{run.tokens:,}",
             f"{run.seconds:,.1f}",
             f"{run.tokens / max(run.seconds, 1e-9):,.0f}",
@@ -119,6 +107,13 @@ def _seeds(summary: FinetuneSummary) -> list[Block]:
     return [DetailTable(columns, tuple(rows))]
 
 
+def _outcome(run: SeedSummary) -> tuple[str, str, str]:
+    """The value of a run, its interval, and the step of its best weights."""
+    measured = run.measured
+    interval = measured.interval_text(measured.primary)
+    return number_text(measured.value), interval, f"{run.step:,} of {run.steps:,}"
+
+
 def _trials(summary: FinetuneSummary) -> list[Block]:
     if not summary.trials:
         return []
@@ -126,9 +121,7 @@ def _trials(summary: FinetuneSummary) -> list[Block]:
     rows = [
         (
             f"{trial.setting}{' (kept)' if trial.kept else ''}",
-            number_text(trial.run.measured.value),
-            interval_text(trial.run.measured.intervals.get(primary)),
-            f"{trial.run.step:,} of {trial.run.steps:,}",
+            *_outcome(trial.run),
             f"{trial.run.seconds:,.1f}",
         )
         for trial in summary.trials

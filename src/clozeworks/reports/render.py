@@ -26,9 +26,8 @@ from clozeworks.tasks.results.details import (
     Mistakes,
     ScatterPlot,
 )
+from clozeworks.wording import shortened
 
-# Characters of a cell or a label that are shown.
-_LONGEST = 160
 _SESSION = ("began", "clozeworks", "torch", "python", "machine", "device", "threads", "ranks")
 
 
@@ -179,23 +178,6 @@ def versions() -> str:
     return f"Clozeworks {__version__}, torch {torch}, Python {python}."
 
 
-def shorten(text: str, longest: int = _LONGEST) -> str:
-    """The beginning of a text, with an ellipsis where something was left out."""
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
-
-
-def number_text(value: float | None) -> str:
-    """A value with three decimals, or with three significant digits if it is tiny."""
-    if value is None:
-        return ""
-    return f"{value:.2e}" if 0 < abs(value) < 0.0005 else f"{value:.3f}"
-
-
-def interval_text(ends: tuple[float, float] | None) -> str:
-    """A confidence interval."""
-    return "" if ends is None else f"{number_text(ends[0])} to {number_text(ends[1])}"
-
-
 def _cell(value: Any) -> str:
     """A cell of a Markdown table."""
     return " ".join(str(value).split()).replace("|", "\\|")
@@ -214,7 +196,7 @@ def _environment() -> Environment:
     environment.globals["template_of"] = lambda block: f"{_TEMPLATES[type(block)]}.html.j2"
     environment.filters |= {
         "excerpt": excerpt,
-        "shorten": shorten,
+        "shorten": shortened,
         "cell": _cell,
         # JSON is YAML, so that no name can be taken for something else.
         "json": lambda value: json.dumps(value, ensure_ascii=False),

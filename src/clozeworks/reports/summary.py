@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from clozeworks.data.labelled.report import Report
-from clozeworks.reports.render import number_text
-from clozeworks.tasks.metrics.measured import Measured
+from clozeworks.tasks.metrics.measured import Measured, number_text
 from clozeworks.tasks.results.details import Detail, Mistakes
 
 
@@ -104,6 +103,19 @@ class FinetuneSummary:
     def is_better_than_guessing(self) -> bool:
         """Whether the model is, as far as is known."""
         return self.guess is None or self.best.measured.better_than(self.guess)
+
+    def results(self) -> list[tuple[str, str, str, str]]:
+        """The names of the values a reader wants, each with its value, interval and guess."""
+        measured, guesses = self.best.measured, self.guess.values if self.guess else {}
+        return [
+            (
+                name,
+                number_text(measured.values[name]),
+                measured.interval_text(name),
+                number_text(guesses.get(name)),
+            )
+            for name in main_values(measured)
+        ]
 
     def remarks(self) -> list[str]:
         """What a reader must know about the values, in sentences."""

@@ -24,12 +24,10 @@ import torch
 from torch import Tensor
 
 from clozeworks.arrays import Float32Array
-from clozeworks.core.heads import HeadSpec
 from clozeworks.core.loss import LossTerm
 from clozeworks.core.model import Model
 from clozeworks.core.ops.segments import text_normalizers
 from clozeworks.data.labelled.items import Item, ItemLocations
-from clozeworks.data.labelled.reading import Labelled
 from clozeworks.errors import InputError
 from clozeworks.families.family import ANSWER_HEAD
 from clozeworks.objectives.batch import ANSWERS, BatchTensors
@@ -66,10 +64,11 @@ from clozeworks.tasks.spans.windows import (
 from clozeworks.tasks.task import (
     CommandOption,
     Prepared,
+    PublishedHeads,
     ShownPrediction,
-    StartingModel,
     Target,
     Task,
+    TaskData,
 )
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 from clozeworks.wording import counted
@@ -93,45 +92,39 @@ answer = tokenizer.decode(inputs["input_ids"][0, start : end + 1])"""
 
 @dataclass(frozen=True)
 class Candidate:
-    """A stretch of the context that may be the answer.
-
-    Attributes:
-        text: Its characters; empty for "no answer".
-        begin: The first of them in the context.
-        end: The end of the last.
-        score: Its probability among all candidates.
-        points: The sum of the two logits it was found by.
-    """
+    """A stretch of the context that may be the answer."""
 
     text: str
+    """Its characters; empty for "no answer"."""
     begin: int
+    """Its first character in the context."""
     end: int
+    """The character after its last."""
     score: float
+    """Its probability among all candidates."""
     points: float
+    """The sum of the two logits it was found by."""
 
 
 @dataclass(frozen=True)
 class Answered:
-    """What a model answers.
-
-    Attributes:
-        text: The answer as it stands in the context; empty if there is none.
-        begin: Its first character in the context; None if there is none.
-        end: The end of its last.
-        score: Its probability among the candidates.
-        candidates: The best answers, best first; "no answer" among them if it may be given.
-        lead: By how much "no answer" is ahead of the best answer, in points; None if it may not be
-            given. There is no answer if it is above the threshold.
-        windows: Through how many windows the context was read.
-    """
+    """What a model answers."""
 
     text: str
+    """The answer as it stands in the context; empty if there is none."""
     begin: int | None
+    """Its first character in the context; None if there is none."""
     end: int | None
+    """The character after its last."""
     score: float
+    """Its probability among the candidates."""
     candidates: tuple[Candidate, ...]
+    """The best answers, best first; "no answer" among them if it may be given."""
     lead: float | None = None
+    """By how much "no answer" is ahead of the best answer, in points; None if it may not be given.
+    There is no answer if it is above the threshold."""
     windows: int = 1
+    """Through how many windows the context was read."""
 
     def to_dict(self, top: int | None = None) -> dict[str, Any]:
         """As JSON can hold it; `top` is how many candidates are kept."""
@@ -195,16 +188,9 @@ class Answer(Task[QuestionItem, Answered]):
     not given."""
 
     @classmethod
-    def prepare(
-        cls,
-        settings: Mapping[str, Any],
-        labels: Sequence[str],
-        train: Labelled,
-        dev: Labelled,
-        model: StartingModel,
-    ) -> Prepared:
+    def prepare(cls, settings: Mapping[str, Any], data: TaskData) -> Prepared:
         """The task, with a threshold where questions may have no answer."""
-        impossible = [item for item in (*train.items, *dev.items) if item.impossible]
+        impossible = [item for item in (*data.train.items, *data.dev.items) if item.impossible]
         if impossible and settings.get("rule") == "cmrc":
             raise InputError(
                 f"{impossible[0].source_location} has no answer, and task.rule is 'cmrc', which "
@@ -212,14 +198,12 @@ class Answer(Task[QuestionItem, Answered]):
             )
         if impossible:
             settings = {"threshold": 0.0, **settings}
-        return super().prepare(settings, (), train, dev, model)
+        return super().prepare(settings, data)
 
     @classmethod
-    def from_checkpoint(
-        cls, config: Mapping[str, Any], heads: Mapping[str, HeadSpec], name: str
-    ) -> "Answer | None":
+    def from_checkpoint(cls, published: PublishedHeads) -> "Answer | None":
         """Two pointers are all a config can say."""
-        return cls() if HEAD in heads else None
+        return cls() if HEAD in published.heads else None
 
     def windows_of(
         self, items: Sequence[QuestionItem], tokenizer: Tokenizer, max_length: int | None

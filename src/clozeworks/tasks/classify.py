@@ -17,7 +17,6 @@ Shapes: B windows, C labels.
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -33,9 +32,6 @@ from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.text_classes import TEXT_POOLINGS, TextClasses
 from clozeworks.core.loss import LossTerm
 from clozeworks.core.model import Model
-from clozeworks.data.files.encodings import printable
-from clozeworks.data.files.lines import read_lines
-from clozeworks.data.files.tables import nothing
 from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.columns import LABEL_COLUMNS, TEXT_COLUMNS
 from clozeworks.data.labelled.items import (
@@ -52,7 +48,7 @@ from clozeworks.data.labelled.labels import (
     described_labels,
     read_labels,
 )
-from clozeworks.data.labelled.reading import FileItems, Labelled, Reading
+from clozeworks.data.labelled.reading import Reading
 from clozeworks.errors import CheckpointError, SettingError, UnknownName
 from clozeworks.objectives.batch import ANSWERS, BatchTensors
 from clozeworks.spec import Above, Below, spec
@@ -77,10 +73,11 @@ from clozeworks.tasks.task import (
     CommandOption,
     LabelSetTask,
     Prepared,
+    PublishedHeads,
     ShownPrediction,
-    StartingModel,
     Target,
     Task,
+    TaskData,
 )
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
@@ -150,16 +147,11 @@ class LabelledTexts(Item):
 
 @dataclass(frozen=True, slots=True)
 class TextItem(LabelledTexts):
-    """A text and its label.
-
-    Attributes:
-        text: The text.
-        label: A label, several, or a number; None if it is not known.
-        source_location: Where it came from, for messages.
-    """
+    """A text and its label."""
 
     text: str
     label: Label = None
+    """A label, several, or a number; None if it is not known."""
     source_location: str = ""
 
     command: ClassVar[str] = "classify"
@@ -169,40 +161,18 @@ class TextItem(LabelledTexts):
     )
 
 
-def text_lines(item: type[TextItem], path: Path, reading: Reading) -> FileItems:
-    """Each line of a text file as a text without a label.
-
-    Raises:
-        InputError: If there is none.
-    """
-    origin = printable(path)
-    reading.refuse_columns(f"each line of {origin} is a text")
-    items = [
-        item(line, None, f"{origin}, line {number:,}")
-        for number, line in enumerate(read_lines(path, encoding=reading.encoding), start=1)
-        if line.strip()
-    ]
-    if not items:
-        raise nothing(origin)
-    return FileItems(items, layout="Each line is a text.")
-
-
 @dataclass(frozen=True)
 class Classified:
-    """What a model says of a text, or of two.
-
-    Attributes:
-        label: The label; all labels that hold; or a number.
-        score: The probability of the label; of several that of the least probable; None for a
-            number.
-        scores: The probability of every label; empty for a number.
-        windows: Through how many windows it was read.
-    """
+    """What a model says of a text, or of two."""
 
     label: Label
+    """The label; all labels that hold; or a number."""
     score: float | None
+    """The probability of the label; of several that of the least probable; None for a number."""
     scores: dict[str, float]
+    """The probability of every label; empty for a number."""
     windows: int = 1
+    """Through how many windows it was read."""
 
     def to_dict(self, top: int | None = None) -> dict[str, Any]:
         """As JSON can hold it; `top` is how many scores are kept."""
@@ -281,30 +251,25 @@ class Classify(LabelSetTask[Any, Classified]):
             self.label_loss.refuse_unless_plain(f"problem is {self.problem!r}")
 
     @classmethod
-    def prepare(
-        cls,
-        settings: Mapping[str, Any],
-        labels: Sequence[str],
-        train: Labelled,
-        dev: Labelled,
-        model: StartingModel,
-    ) -> Prepared:
+    def prepare(cls, settings: Mapping[str, Any], data: TaskData) -> Prepared:
         """The task with the labels of the data, or the name of its number."""
+        train = data.train
         if train.kind == "numbers":
             names = (column.name for column in train.columns if column.role == "label")
-            labels = [next(names, "number")]
+            data = replace(data, labels=[next(names, "number")])
         problem = next(name for name, kind in LABEL_KINDS.items() if kind == train.kind)
-        return super().prepare({**settings, "problem": problem}, labels, train, dev, model)
+        return super().prepare({**settings, "problem": problem}, data)
 
     @classmethod
-    def from_checkpoint(
-        cls, config: Mapping[str, Any], heads: Mapping[str, HeadSpec], name: str
-    ) -> "Classify | None":
+    def from_checkpoint(cls, published: PublishedHeads) -> "Classify | None":
         """What a classifier's config says; whether it is for one text or two it does not say."""
-        labels = cls.labels_in(config, heads, name)
+        labels = published.labels(cls.head_names)
         if labels is None or cls is not Classify:
             return None
-        return cls(labels=labels, problem=_published_problem(config, len(labels), name))
+        return cls(
+            labels=labels,
+            problem=_published_problem(published.config, len(labels), published.folder),
+        )
 
     def suited_to(self, kind: type[Task[Any, Any]]) -> "Classify | None":
         """A published folder cannot say whether it is for one text or two; so it is for both."""

@@ -30,18 +30,12 @@ PAIRS = (
 
 @dataclass(frozen=True, slots=True)
 class PairItem(LabelledTexts):
-    """Two texts and how they are related.
-
-    Attributes:
-        first: The first text.
-        second: The second.
-        label: A label, several, or a number; None if it is not known.
-        source_location: Where they came from, for messages.
-    """
+    """Two texts and how they are related."""
 
     first: str
     second: str
     label: Label = None
+    """A label, several, or a number; None if it is not known."""
     source_location: str = ""
 
     command: ClassVar[str] = "compare"

@@ -94,9 +94,10 @@ from clozeworks.tasks.task import (
     Decoder,
     LabelSetTask,
     Prepared,
+    PublishedHeads,
     ShownPrediction,
-    StartingModel,
     Target,
+    TaskData,
 )
 from clozeworks.text.characters import is_chinese
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
@@ -109,44 +110,35 @@ _UNLIKELY = -1e4
 
 @dataclass(frozen=True)
 class TaggedEntity:
-    """Some words that name one thing.
-
-    Attributes:
-        type: What it is.
-        text: Its characters.
-        begin: The first of them in the text.
-        end: The end of the last.
-        score: The mean probability of its words' tags.
-    """
+    """Some words that name one thing."""
 
     type: str
     text: str
     begin: int
+    """Its first character in the text."""
     end: int
+    """The character after its last."""
     score: float
+    """The mean probability of its words' tags."""
 
 
 @dataclass(frozen=True)
 class Tagged:
-    """What a model says of the words of a text.
-
-    Attributes:
-        text: The text.
-        spans: Where each word stands in it.
-        tags: The tag of each word.
-        scores: The probability of each tag.
-        entities: What the tags name together; none for parts of speech.
-        windows: Through how many windows the text was read.
-        scheme: The scheme its tags were rewritten in; None if they are in the model's own.
-    """
+    """What a model says of the words of a text."""
 
     text: str
     spans: tuple[tuple[int, int], ...]
+    """Where each word stands in it."""
     tags: tuple[str, ...]
+    """The tag of each word."""
     scores: tuple[float, ...]
+    """The probability of each tag."""
     entities: tuple[TaggedEntity, ...]
+    """What the tags name together; none for parts of speech."""
     windows: int = 1
+    """Through how many windows the text was read."""
     scheme: str | None = None
+    """The scheme its tags were rewritten in; None if they are in the model's own."""
 
     def to_dict(self, top: int | None = None) -> dict[str, Any]:
         """As JSON can hold it."""
@@ -242,22 +234,14 @@ class Tag(LabelSetTask[WordsItem, Tagged]):
         return {"scheme": target.name, **settings}, train, dev, messages
 
     @classmethod
-    def prepare(
-        cls,
-        settings: Mapping[str, Any],
-        labels: Sequence[str],
-        train: Labelled,
-        dev: Labelled,
-        model: StartingModel,
-    ) -> Prepared:
+    def prepare(cls, settings: Mapping[str, Any], data: TaskData) -> Prepared:
         """The task with every tag of the scheme for the types that occur."""
         # By now the tags follow the scheme of the settings, or their own.
-        name = settings.get("scheme") or scheme_of_sequences([i.tags or () for i in train.items])
-        characters = _of_characters([*train.items, *dev.items])
-        settings = {"scheme": name, "characters": characters, **settings}
-        prepared = super().prepare(
-            settings, _all_tags(labels, find_scheme(name)), train, dev, model
-        )
+        train, dev = data.train.items, data.dev.items
+        name = settings.get("scheme") or scheme_of_sequences([item.tags or () for item in train])
+        settings = {"scheme": name, "characters": _of_characters([*train, *dev]), **settings}
+        labels = _all_tags(data.labels, find_scheme(name))
+        prepared = super().prepare(settings, replace(data, labels=labels))
         if not settings["characters"]:
             return prepared
         message = "Words are single characters: raw texts will be tagged by character, too."
@@ -271,11 +255,9 @@ class Tag(LabelSetTask[WordsItem, Tagged]):
         return WordsItem.from_row({"words": texts}, source_location, BadRows())
 
     @classmethod
-    def from_checkpoint(
-        cls, config: Mapping[str, Any], heads: Mapping[str, HeadSpec], name: str
-    ) -> "Tag | None":
+    def from_checkpoint(cls, published: PublishedHeads) -> "Tag | None":
         """What a token classifier's config says."""
-        labels = cls.labels_in(config, heads, name)
+        labels = published.labels(cls.head_names)
         return None if labels is None else cls(labels=labels)
 
     @cached_property

@@ -71,75 +71,90 @@ class StartingModel(Protocol):
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """A task and its items, settled from the data.
+class PublishedHeads:
+    """The heads of a published folder, and what its `config.json` says."""
 
-    Attributes:
-        task: The task, its labels known.
-        train: Items to learn from.
-        dev: Items to be measured on.
-        messages: Sentences about the data and what was done to it.
-        notes: What the model folder states about it.
-        chat_template: What chats are written with, where the tokenizer has no template.
-        learns_turns: Whether the model folder states what ends a turn of a chat.
-    """
+    config: Mapping[str, Any]
+    heads: Mapping[str, HeadSpec]
+    folder: str
+    """What messages call it."""
+
+    def labels(self, names: Sequence[str]) -> tuple[str, ...] | None:
+        """The labels of the first of some heads that is there; None if there is none."""
+        head = next((self.heads[name] for name in names if name in self.heads), None)
+        count = getattr(head, "count", 0)
+        return None if head is None else labels_of(self.config, count, self.folder)
+
+
+@dataclass(frozen=True)
+class TaskData:
+    """What a task is to be learned from, and by which model."""
+
+    labels: Sequence[str]
+    """The set of labels, where there is one."""
+    train: Labelled
+    dev: Labelled
+    model: StartingModel
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A task and its items, settled from the data."""
 
     task: "Task[Any, Any]"
+    """The task, its labels known."""
     train: Sequence[Any]
+    """Items to learn from."""
     dev: Sequence[Any]
+    """Items to be measured on."""
     messages: tuple[str, ...] = ()
+    """Sentences about the data and what was done to it."""
     notes: Mapping[str, Any] = field(default_factory=dict)
+    """What the model folder states about it."""
     chat_template: str | None = None
+    """What chats are written with, where the tokenizer has no template."""
     learns_turns: bool = False
+    """Whether the model folder states what ends a turn of a chat."""
 
 
 @dataclass(frozen=True)
 class CommandOption:
-    """An option that the command of a task has beside the usual ones.
-
-    Attributes:
-        type: What its value is.
-        help: What it does, in a sentence.
-        alias: A short form.
-    """
+    """An option that the command of a task has beside the usual ones."""
 
     type: Any
+    """What its value is."""
     help: str
+    """What it does, in a sentence."""
     alias: str | None = None
+    """A short form."""
 
 
 @dataclass(frozen=True)
 class ShownPrediction:
-    """A prediction for people, as a terminal or a page shows it.
-
-    Attributes:
-        headline: What was predicted, in a few words.
-        score: How sure the model is of it; None if that cannot be said.
-        texts: What it was predicted for; shortened to fit beside the headline.
-        marked: A text in which something was found.
-        whole: Whether the marked text is shown as a whole, or what stands around its marks.
-        lines: More that is worth a line each.
-    """
+    """A prediction for people, as a terminal or a page shows it."""
 
     headline: str = ""
+    """What was predicted, in a few words."""
     score: float | None = None
+    """How sure the model is of it; None if that cannot be said."""
     texts: tuple[str, ...] = ()
+    """What it was predicted for; shortened to fit beside the headline."""
     marked: MarkedText | None = None
+    """A text in which something was found."""
     whole: bool = False
+    """Whether the marked text is shown as a whole, or what stands around its marks."""
     lines: tuple[str, ...] = ()
+    """More that is worth a line each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is right for one window.
-
-    Attributes:
-        label: What is right for the window as a whole, an array of the same shape for all.
-        tokens: What is right for each of its tokens, -1 where there is no target.
-    """
+    """What is right for one window."""
 
     label: NDArray[Any] | None = None
+    """What is right for the window as a whole, an array of the same shape for all."""
     tokens: NDArray[np.int64] | None = None
+    """What is right for each of its tokens, -1 where there is no target."""
 
 
 class Task(Objective, Generic[ItemType, AnswerType]):
@@ -263,30 +278,16 @@ class Task(Objective, Generic[ItemType, AnswerType]):
         return settings, train, dev, []
 
     @classmethod
-    def prepare(
-        cls,
-        settings: Mapping[str, Any],
-        labels: Sequence[str],
-        train: "Labelled",
-        dev: "Labelled",
-        model: StartingModel,
-    ) -> Prepared:
-        """The task with what the data says.
-
-        Args:
-            settings: The settings of the task, as a recipe has them.
-            labels: The set of labels, where there is one.
-            train: Items to learn from.
-            dev: Items to be measured on.
-            model: The model that is to learn.
+    def prepare(cls, settings: Mapping[str, Any], data: TaskData) -> Prepared:
+        """The task with the settings of a recipe and what the data says.
 
         Raises:
             SettingError: If a setting does not go with the data or the model.
             InputError: If an item cannot be learned from.
         """
-        known = {"labels": list(labels)} if labels else {}
+        known = {"labels": list(data.labels)} if data.labels else {}
         task = settings_reader.read(Task, {**settings, **known}, "task")
-        return Prepared(task, train.items, dev.items)
+        return Prepared(task, data.train.items, data.dev.items)
 
     def files_hold(self) -> type[Item]:
         """What rows of files become that it is measured on."""
@@ -303,29 +304,17 @@ class Task(Objective, Generic[ItemType, AnswerType]):
     # From a checkpoint to a task.
 
     @classmethod
-    def from_checkpoint(
-        cls, config: Mapping[str, Any], heads: Mapping[str, HeadSpec], name: str
-    ) -> "Task[Any, Any] | None":
+    def from_checkpoint(cls, published: PublishedHeads) -> "Task[Any, Any] | None":
         """The task that a published folder can answer; None if it has no head for it.
-
-        Args:
-            config: What `config.json` says.
-            heads: The heads the model has.
-            name: What messages call the folder.
 
         Raises:
             CheckpointError: If config and head contradict each other.
         """
         return None
 
-    def fitted(
-        self, config: Mapping[str, Any], heads: Mapping[str, HeadSpec], name: str
-    ) -> "Task[Any, Any] | None":
-        """This task, which our notes describe, with the labels of the folder's head.
-
-        The arguments are those of `from_checkpoint`; None if its head is not there.
-        """
-        return self if self.head in heads else None
+    def fitted(self, published: PublishedHeads) -> "Task[Any, Any] | None":
+        """This task, which our notes describe, with the labels of its head; None without one."""
+        return self if self.head in published.heads else None
 
     def suited_to(self, kind: "type[Task[Any, Any]]") -> "Task[Any, Any] | None":
         """The same as a task of another kind that the same head serves; None if it cannot be."""
@@ -523,19 +512,9 @@ class LabelSetTask(Task[ItemType, AnswerType]):
     labels: tuple[str, ...]
     """The labels in the order of the head."""
 
-    @classmethod
-    def labels_in(
-        cls, config: Mapping[str, Any], heads: Mapping[str, HeadSpec], name: str
-    ) -> tuple[str, ...] | None:
-        """The labels of a published folder's head for it; None if there is no such head."""
-        head = next((heads[head] for head in cls.head_names if head in heads), None)
-        return None if head is None else labels_of(config, getattr(head, "count", 0), name)
-
-    def fitted(
-        self, config: Mapping[str, Any], heads: Mapping[str, HeadSpec], name: str
-    ) -> Self | None:
+    def fitted(self, published: PublishedHeads) -> Self | None:
         """The same with the labels of the folder's head."""
-        labels = self.labels_in(config, heads, name)
+        labels = published.labels(self.head_names)
         return None if labels is None else replace(self, labels=labels)
 
     @property

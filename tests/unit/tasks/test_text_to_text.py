@@ -17,6 +17,7 @@ from clozeworks.jobs.finetune.data import note_in_folder
 from clozeworks.jobs.finetune.examples import TaskExamples
 from clozeworks.objectives.batch import Vocabularies
 from clozeworks.tasks.classify import TextItem
+from clozeworks.tasks.task import TaskData
 from clozeworks.tasks.text_to_text.data import prepared
 from clozeworks.tasks.text_to_text.items import ChatItem, SourceItem, Turn
 from clozeworks.tasks.text_to_text.rows import RowSettings, TextLengths
@@ -353,7 +354,7 @@ def test_the_folder_says_what_ends_a_turn(tmp_path):
     for items, ends in (([ITEM], tokenizer.last_id), ([CHAT], [tokenizer.last_id, end])):
         model = cw.new("gpt2", tokenizer, n_embd=16, n_layer=1, n_head=2, n_positions=40)
         data = SimpleNamespace(items=items, bad=BadRows())
-        note_in_folder(prepared(ONE, data, data, model), model)
+        note_in_folder(prepared(ONE, TaskData((), data, data, model)), model)
         model.save(tmp_path / "model", overwrite=True)
         said = json.loads((tmp_path / "model" / "generation_config.json").read_text())
         assert said["eos_token_id"] == ends

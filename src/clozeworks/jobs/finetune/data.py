@@ -14,7 +14,7 @@ from clozeworks.data.labelled.splitting import split
 from clozeworks.errors import InputError
 from clozeworks.jobs.finetune.recipe import FinetuneRecipe
 from clozeworks.language_model import LanguageModel
-from clozeworks.tasks.task import Prepared, Task, task_class
+from clozeworks.tasks.task import Prepared, Task, TaskData, task_class
 from clozeworks.tasks.text_to_text.items import are_chats
 from clozeworks.wording import counted
 
@@ -96,7 +96,7 @@ def labelled_task(recipe: FinetuneRecipe, start: LanguageModel) -> LabelledTask:
             "raise data.dev_fraction."
         )
     files = (replace(train, items=items), replace(train if dev is None else dev, items=dev_items))
-    ready = kind.prepare(settings, learnable.labels, *files, start)
+    ready = kind.prepare(settings, TaskData(learnable.labels, *files, start))
     note_in_folder(ready, start)
     messages += [*ready.messages, *_mixing(ready.train, data.mixture)]
     files = (replace(files[0], items=ready.train), replace(files[1], items=ready.dev))

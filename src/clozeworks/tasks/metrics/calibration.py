@@ -19,21 +19,17 @@ BINS = 15
 
 @dataclass(frozen=True)
 class Bin:
-    """Answers of about the same confidence.
-
-    Attributes:
-        low: Confidences are above this; the first bin has 0 as well.
-        high: They are at most this.
-        count: How many answers there are.
-        confidence: Their mean probability, 0 if there are none.
-        accuracy: The fraction of them that is right, 0 if there are none.
-    """
+    """Answers of about the same confidence."""
 
     low: float
+    """Confidences are above this; the first bin has 0 as well."""
     high: float
+    """They are at most this."""
     count: int
     confidence: float
+    """Their mean probability, 0 if there are none."""
     accuracy: float
+    """The fraction of them that is right, 0 if there are none."""
 
 
 def calibration_bins(

@@ -20,36 +20,29 @@ _NAMED = 5  # labels a note names before it only counts them
 
 @dataclass(frozen=True)
 class LabelScores:
-    """How well one label is known.
-
-    Attributes:
-        label: Its name.
-        precision: The fraction of its predictions that are correct; 0 if there are none.
-        recall: The fraction of its gold occurrences that were predicted; 0 if there are none.
-        f1: The harmonic mean of the two.
-        support: How often it occurs in the gold labels.
-    """
+    """How well one label is known."""
 
     label: str
     precision: float
+    """The fraction of its predictions that are correct; 0 if there are none."""
     recall: float
+    """The fraction of its gold occurrences that were predicted; 0 if there are none."""
     f1: float
+    """The harmonic mean of the two."""
     support: int
+    """How often it occurs in the gold labels."""
 
 
 @dataclass(frozen=True)
 class Tallies:
-    """How often each label occurs; (C,), or (D, C) for several draws at once.
-
-    Attributes:
-        correct: How often it was predicted and is right.
-        predicted: How often it was predicted.
-        gold: How often it is right.
-    """
+    """How often each label occurs; (C,), or (D, C) for several draws at once."""
 
     correct: Float64Array
+    """How often it was predicted and is right."""
     predicted: Float64Array
+    """How often it was predicted."""
     gold: Float64Array
+    """How often it is right."""
 
     @property
     def f1(self) -> Float64Array:
@@ -80,18 +73,15 @@ class Tallies:
 
 @dataclass(frozen=True)
 class KnownLabels:
-    """How well each label, tag or type of entity is known.
-
-    Attributes:
-        what: What a label is called: label, tag or type.
-        labels: Precision, recall and F1 of each; none where there are no labels.
-        confusion: How often each label was taken for each other one, (gold, predicted); empty where
-            it makes no sense.
-    """
+    """How well each label, tag or type of entity is known."""
 
     what: str = "label"
+    """What a label is called: label, tag or type."""
     labels: tuple[LabelScores, ...] = ()
+    """Precision, recall and F1 of each; none where there are no labels."""
     confusion: tuple[tuple[int, ...], ...] = ()
+    """How often each label was taken for each other one, (gold, predicted); empty where it makes no
+    sense."""
 
 
 def numbered_labels(

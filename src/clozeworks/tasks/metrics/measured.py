@@ -35,23 +35,20 @@ GLUE_METRICS = {
 
 @dataclass(frozen=True)
 class Measured:
-    """The outcome of an evaluation.
-
-    Attributes:
-        values: Every value by its name; fractions are from 0 to 1.
-        primary: The name of the value that decides.
-        higher_is_better: Whether more of the primary value is better.
-        count: How many items were measured.
-        intervals: Where 95 % of resamples of the items lie, for values that were resampled.
-        notes: What a reader must know about the values, in sentences.
-    """
+    """The outcome of an evaluation."""
 
     values: dict[str, float]
+    """Every value by its name; fractions are from 0 to 1."""
     primary: str
+    """The name of the value that decides."""
     higher_is_better: bool
+    """Whether more of the primary value is better."""
     count: int
+    """How many items were measured."""
     intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Where 95 % of resamples of the items lie, for values that were resampled."""
     notes: tuple[str, ...] = ()
+    """What a reader must know about the values, in sentences."""
 
     def __post_init__(self) -> None:
         if self.primary not in self.values:
@@ -99,11 +96,12 @@ class Measured:
         return [*map(self._line, names), *(f"note: {note}" for note in self.remarks)]
 
     def _line(self, name: str) -> str:
-        line = f"{name} {_shown(self.values[name])}"
-        if name not in self.intervals:
-            return line
-        low, high = self.intervals[name]
-        return f"{line} ({_shown(low)} to {_shown(high)}, 95 %)"
+        interval = self.interval_text(name)
+        return f"{name} {number_text(self.values[name])}{interval and f' ({interval}, 95 %)'}"
+
+    def interval_text(self, name: str) -> str:
+        """The interval of a value for people; empty if it has none."""
+        return " to ".join(map(number_text, self.intervals.get(name, ())))
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
@@ -161,7 +159,8 @@ def best_of(measured: Sequence[Measured], cost: str | None = None) -> int:
     return best
 
 
-def _shown(value: float) -> str:
-    """A value with three digits after the point, or with three that count if it is tiny."""
-    tiny = 0 < abs(value) < 0.0005
-    return f"{value:.2e}" if tiny else f"{value:.3f}"
+def number_text(value: float | None) -> str:
+    """A value with three decimals, or with three significant digits if it is tiny."""
+    if value is None:
+        return ""
+    return f"{value:.2e}" if 0 < abs(value) < 0.0005 else f"{value:.3f}"

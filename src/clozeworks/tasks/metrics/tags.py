@@ -51,16 +51,13 @@ def token_accuracy(
 
 @dataclass(frozen=True)
 class EntityCounts:
-    """How many entities there are of each type in each sentence.
-
-    Attributes:
-        types: The types, sorted.
-        table: Correct, predicted and gold ones, (sentences, types, 3). A sum over any sentences
-            gives their scores, so intervals can be drawn from it.
-    """
+    """How many entities there are of each type in each sentence."""
 
     types: tuple[str, ...]
+    """The types, sorted."""
     table: NDArray[np.int64]
+    """Correct, predicted and gold ones, (sentences, types, 3). A sum over any sentences gives their
+    scores, so intervals can be drawn from it."""
 
     @property
     def tallies(self) -> Tallies:

@@ -21,17 +21,14 @@ GOLD, PREDICTED = "gold", "predicted"
 
 @dataclass(frozen=True)
 class DetailTable:
-    """Rows of cells.
-
-    Attributes:
-        columns: What each column is called.
-        rows: The cells, as a person reads them.
-        numbers: Whether all but the first column hold numbers.
-    """
+    """Rows of cells."""
 
     columns: tuple[str, ...]
+    """What each column is called."""
     rows: tuple[tuple[str, ...], ...]
+    """The cells, as a person reads them."""
     numbers: bool = True
+    """Whether all but the first column hold numbers."""
 
 
 @dataclass(frozen=True)
@@ -43,15 +40,11 @@ class DetailText:
 
 @dataclass(frozen=True)
 class ConfusionMatrix:
-    """How often each label was taken for each other one.
-
-    Attributes:
-        labels: The labels.
-        counts: A row for each gold label, a column for each predicted one.
-    """
+    """How often each label was taken for each other one."""
 
     labels: tuple[str, ...]
     counts: tuple[tuple[int, ...], ...]
+    """A row for each gold label, a column for each predicted one."""
 
 
 @dataclass(frozen=True)
@@ -96,32 +89,25 @@ def label_details(known: KnownLabels) -> list[Detail]:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A stretch of a text that is shown as something.
-
-    Attributes:
-        begin: Its first character.
-        end: The character after its last.
-        kind: What it is: `GOLD` or `PREDICTED`.
-        name: A word that is put after it, such as the type of an entity.
-    """
+    """A stretch of a text that is shown as something."""
 
     begin: int
+    """Its first character."""
     end: int
+    """The character after its last."""
     kind: str
+    """What it is: `GOLD` or `PREDICTED`."""
     name: str = ""
+    """A word that is put after it, such as the type of an entity."""
 
 
 @dataclass(frozen=True, slots=True)
 class MarkedText:
-    """A text and what is marked in it.
-
-    Attributes:
-        text: The whole text.
-        marks: What is marked, in any order; stretches may overlap.
-    """
+    """A text and what is marked in it."""
 
     text: str
     marks: tuple[Mark, ...] = ()
+    """What is marked, in any order; stretches may overlap."""
 
 
 def marked(text: str, marks: Iterable[Mark] = ()) -> MarkedText:
@@ -131,25 +117,18 @@ def marked(text: str, marks: Iterable[Mark] = ()) -> MarkedText:
 
 @dataclass(frozen=True)
 class Mistake:
-    """A prediction that is wrong.
-
-    Attributes:
-        source_location: Where the item came from.
-        kind: What kind of mistake it is.
-        gold: What is right.
-        predicted: What the model predicted.
-        weight: What mistakes are ordered by: how confident the model was, or how far off.
-        shown_weight: The same for people: `97.2% confident`, `off by 0.4`.
-        texts: What was asked about.
-    """
+    """A prediction that is wrong."""
 
     source_location: str
     kind: str
     gold: str
     predicted: str
     weight: float
+    """What mistakes are ordered by: how confident the model was, or how far off."""
     shown_weight: str
+    """The same for people: `97.2% confident`, `off by 0.4`."""
     texts: tuple[MarkedText, ...]
+    """What was asked about."""
 
     @classmethod
     def of(
@@ -170,15 +149,12 @@ class Mistake:
 
 @dataclass(frozen=True)
 class Mistakes:
-    """All mistakes of an evaluation.
-
-    Attributes:
-        kinds: How many there are of each kind, the most frequent first.
-        worst: Those with the largest weight, kinds taking turns.
-    """
+    """All mistakes of an evaluation."""
 
     kinds: dict[str, int]
+    """How many there are of each kind, the most frequent first."""
     worst: tuple[Mistake, ...]
+    """Those with the largest weight, kinds taking turns."""
 
     @property
     def total(self) -> int:

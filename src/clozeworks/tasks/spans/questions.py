@@ -27,15 +27,11 @@ _SHORT = 40
 
 @dataclass(frozen=True, slots=True)
 class AnswerSpan:
-    """An answer as it stands in its context.
-
-    Attributes:
-        text: Its characters.
-        begin: The first of them in the context.
-    """
+    """An answer as it stands in its context."""
 
     text: str
     begin: int
+    """Its first character in the context."""
 
     @property
     def end(self) -> int:
@@ -45,22 +41,17 @@ class AnswerSpan:
 
 @dataclass(frozen=True, slots=True)
 class QuestionItem(Item):
-    """A question and the context its answer stands in.
-
-    Attributes:
-        question: The question.
-        context: Where the answer stands.
-        answers: The answers that count as right; empty if there is none, or if it is not known.
-        impossible: Whether the context is known to hold no answer.
-        id: What the file calls it.
-        source_location: Where it came from, for messages.
-    """
+    """A question and the context its answer stands in."""
 
     question: str
     context: str
+    """Where the answer stands."""
     answers: tuple[AnswerSpan, ...] = field(default=())
+    """The answers that count as right; empty if there is none, or if it is not known."""
     impossible: bool = False
+    """Whether the context is known to hold no answer."""
     id: str = ""
+    """What the file calls it."""
     source_location: str = ""
 
     command: ClassVar[str] = "answer"

@@ -80,26 +80,22 @@ class Windows:
 
 @dataclass(frozen=True, slots=True)
 class TokenWindow:
-    """A stretch of an item's tokens as a model reads them.
-
-    Attributes:
-        item: The number of the item.
-        encoded: The tokens, special ones and the text that does not move among them.
-        first: The number of the first moving token among all tokens of the moving text.
-        before: How many tokens stand before the moving text in this window.
-        count: How many moving tokens this window has.
-        positions: The tokens whose logits are wanted, as positions within the window; None
-            for all of them.
-        about: What each wanted token is about, such as the number of its word.
-    """
+    """A stretch of an item's tokens as a model reads them."""
 
     item: int
+    """The number of the item."""
     encoded: Encoded
+    """The tokens, special ones and the text that does not move among them."""
     first: int
+    """The number of the first moving token among all tokens of the moving text."""
     before: int
+    """How many tokens stand before the moving text in this window."""
     count: int
+    """How many moving tokens this window has."""
     positions: Int64Array | None = None
+    """The tokens whose logits are wanted, as positions within the window; None for all of them."""
     about: Int64Array | None = None
+    """What each wanted token is about, such as the number of its word."""
 
     def __len__(self) -> int:
         return len(self.encoded)

@@ -46,21 +46,16 @@ _CONLLU_NAMES = {"form": 2, "lemma": 3, "upos": 4, "xpos": 5, "deprel": 8}
 
 @dataclass(frozen=True, slots=True)
 class WordsItem(Item):
-    """A text cut into words, each with a tag.
-
-    Attributes:
-        text: The text.
-        spans: Where each word stands in it: begin and end, in order, without overlap.
-        tags: One for each word; None if they are not known.
-        source_location: Where it came from, for messages.
-        detected: Whether the words were found in the text; otherwise they stay as they are.
-    """
+    """A text cut into words, each with a tag."""
 
     text: str
     spans: tuple[Span, ...]
+    """Where each word stands in it: begin and end, in order, without overlap."""
     tags: tuple[str, ...] | None = None
+    """One for each word; None if they are not known."""
     source_location: str = ""
     detected: bool = field(default=False, repr=False)
+    """Whether the words were found in the text; otherwise they stay as they are."""
 
     command: ClassVar[str] = "tag"
     roles: ClassVar[tuple[Role, ...]] = (

@@ -34,23 +34,20 @@ _OPEN = "BI"  # roles after which an entity can go on
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """The rules of a tag scheme.
-
-    Attributes:
-        name: As settings write it.
-        begins: Roles that begin an entity; the first is for entities of several words.
-        follows: Roles that go on with an entity.
-        ends: Roles an entity may end with.
-        parts: The role that begins an entity right after one of the same type, and nowhere else.
-        letters: What the roles B, I, E and S are written as.
-    """
+    """The rules of a tag scheme."""
 
     name: str
+    """As settings write it."""
     begins: str = ""
+    """Roles that begin an entity; the first is for entities of several words."""
     follows: str = ""
+    """Roles that go on with an entity."""
     ends: str = ""
+    """Roles an entity may end with."""
     parts: str = ""
+    """The role that begins an entity right after one of the same type, and nowhere else."""
     letters: str = "BIES"
+    """What the roles B, I, E and S are written as."""
 
     @property
     def roles(self) -> str:

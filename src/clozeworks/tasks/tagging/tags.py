@@ -24,29 +24,22 @@ AffixOrder = Literal["before", "behind", "bare"]
 
 
 class ParsedTag(NamedTuple):
-    """A label that was read.
-
-    Attributes:
-        role: B, I, E, S or O.
-        type: What the entity is; empty for O, and for labels without a type.
-    """
+    """A label that was read."""
 
     role: str
+    """B, I, E, S or O."""
     type: str = ""
+    """What the entity is; empty for O, and for labels without a type."""
 
 
 class EntitySpan(NamedTuple):
-    """Some words in a row that are one thing.
-
-    Attributes:
-        type: What it is.
-        begin_word: Its first word, counted from 0.
-        end_word: The word after its last.
-    """
+    """Some words in a row that are one thing."""
 
     type: str
     begin_word: int
+    """Its first word, counted from 0."""
     end_word: int
+    """The word after its last."""
 
 
 NO_TAG = ParsedTag(OUTSIDE)
@@ -54,18 +47,15 @@ NO_TAG = ParsedTag(OUTSIDE)
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
-    """How the labels of a model or a file are written.
-
-    Attributes:
-        order: Whether the letter stands before the type or after it; bare labels have none, and
-            each is read as I.
-        separator: What stands between letter and type.
-        letters: The letters of B, I, E and S.
-    """
+    """How the labels of a model or a file are written."""
 
     order: AffixOrder = "before"
+    """Whether the letter stands before the type or after it; bare labels have none, and each is
+    read as I."""
     separator: str = "-"
+    """What stands between letter and type."""
     letters: str = "BIES"
+    """The letters of B, I, E and S."""
 
     def read(self, label: str) -> ParsedTag | None:
         """Role and type of a label; None if it is not written this way.

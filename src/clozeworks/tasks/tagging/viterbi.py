@@ -33,17 +33,14 @@ _LOWEST = -1e9
 
 
 class AllowedTransitions(NamedTuple):
-    """What is allowed.
-
-    Attributes:
-        start: Labels a sentence may begin with, (K,).
-        move: Whether the label of the column may follow that of the row, (K, K).
-        end: Labels a sentence may end with, (K,).
-    """
+    """What is allowed."""
 
     start: NDArray[np.bool_]
+    """Labels a sentence may begin with, (K,)."""
     move: NDArray[np.bool_]
+    """Whether the label of the column may follow that of the row, (K, K)."""
     end: NDArray[np.bool_]
+    """Labels a sentence may end with, (K,)."""
 
     def allow(self, path: NDArray[np.int64]) -> bool:
         """Whether a sentence may have these labels."""
@@ -119,17 +116,14 @@ def _insist_on_paths(moves: AllowedTransitions, labels: Sequence[str], scheme: S
 
 
 class MoveScores(NamedTuple):
-    """What a model learned about moves.
-
-    Attributes:
-        start: A score for beginning with each label, (K,).
-        move: A score for going from the label of the row to that of the column, (K, K).
-        end: A score for ending with each label, (K,).
-    """
+    """What a model learned about moves."""
 
     start: NDArray[np.floating]
+    """A score for beginning with each label, (K,)."""
     move: NDArray[np.floating]
+    """A score for going from the label of the row to that of the column, (K, K)."""
     end: NDArray[np.floating]
+    """A score for ending with each label, (K,)."""
 
 
 def best_path(

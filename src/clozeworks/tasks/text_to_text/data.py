@@ -16,7 +16,7 @@ from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.items import Item
 from clozeworks.data.labelled.reading import Labelled, Reading, read_items
 from clozeworks.errors import InputError, SettingError, Stated, UnknownName
-from clozeworks.tasks.task import Prepared, StartingModel
+from clozeworks.tasks.task import Prepared, StartingModel, TaskData
 from clozeworks.tasks.text_to_text.formats import Format, format_of
 from clozeworks.tasks.text_to_text.items import ChatItem, SourceItem, WritingItem
 from clozeworks.tasks.text_to_text.rows import RowSettings
@@ -195,7 +195,7 @@ def _usable(
     return fitting, [f"{amount} left out; the first: {wrong[0]}"]
 
 
-def prepared(task: TextToText, train: Labelled, dev: Labelled, start: StartingModel) -> Prepared:
+def prepared(task: TextToText, data: TaskData) -> Prepared:
     """The task with the room that its targets need, and what a person should know.
 
     A tokenizer without a template for chats is to be given the plain one, so that the saved folder
@@ -205,8 +205,9 @@ def prepared(task: TextToText, train: Labelled, dev: Labelled, start: StartingMo
         SettingError: If a setting has no effect on such items.
         InputError: If an item is too long and may not be cut, or a chat cannot be written.
     """
-    items, judged, messages = train.items, dev.items, list[str]()
-    if train.bad.skip:
+    start, messages = data.model, list[str]()
+    items, judged = data.train.items, data.dev.items
+    if data.train.bad.skip:
         items, left_out = _usable(task, items, start)
         judged, also = _usable(task, judged, start)
         messages += [*left_out, *also]

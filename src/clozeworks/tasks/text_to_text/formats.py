@@ -30,29 +30,25 @@ _SECRET = "-1"
 
 @dataclass(frozen=True)
 class Format:
-    """How items of a task are written.
-
-    Attributes:
-        name: The task's name.
-        item_type: The labelled items it is for.
-        metric: The value that decides.
-        begins: What stands before every source.
-        texts: What stands before each text of an item, in the order they are written.
-        order: Which text of the item each of them is.
-        words: The words for labels, in the order of the published numbers; none for other targets.
-        number: Whether the target is a number.
-        clean: What is done to each text.
-    """
+    """How items of a task are written."""
 
     name: str
     item_type: type[Item]
+    """The labelled items it is for."""
     metric: str
+    """The value that decides."""
     begins: str = ""
+    """What stands before every source."""
     texts: tuple[str, ...] = ("",)
+    """What stands before each text of an item, in the order they are written."""
     order: tuple[int, ...] = (0,)
+    """Which text of the item each of them is."""
     words: tuple[str, ...] = ()
+    """The words for labels, in the order of the published numbers; none for other targets."""
     number: bool = False
+    """Whether the target is a number."""
     clean: Callable[[str], str] = field(default=str, repr=False)
+    """What is done to each text."""
 
     @property
     def label_kind(self) -> AskedKind | None:

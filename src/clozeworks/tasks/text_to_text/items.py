@@ -122,22 +122,18 @@ class WritingItem(Item):
 
 @dataclass(frozen=True, slots=True)
 class SourceItem(WritingItem):
-    """A text, and the text a model is to write for it.
-
-    Attributes:
-        source: What the model reads.
-        target: What it is to write; None if it is not known.
-        task: Which of several tasks it belongs to; empty if there is one only.
-        prefix: What stands before the source; None for what stands before all.
-        others: Further texts that are as right as the target.
-        source_location: Where it came from, for messages.
-    """
+    """A text, and the text a model is to write for it."""
 
     source: str
+    """What the model reads."""
     target: str | None = None
+    """What it is to write; None if it is not known."""
     task: str = ""
+    """Which of several tasks it belongs to; empty if there is one only."""
     prefix: str | None = None
+    """What stands before the source; None for what stands before all."""
     others: tuple[str, ...] = ()
+    """Further texts that are as right as the target."""
     source_location: str = ""
 
     def inputs(self) -> dict[str, Any]:
@@ -148,29 +144,21 @@ class SourceItem(WritingItem):
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What somebody says in a chat.
-
-    Attributes:
-        role: Who: system, user or assistant, or what else a template knows.
-        text: What they say.
-    """
+    """What somebody says in a chat."""
 
     role: str
+    """Who: system, user or assistant, or what else a template knows."""
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ChatItem(WritingItem):
-    """A chat in which a model is to write what the assistant says.
-
-    Attributes:
-        turns: What was said, in order.
-        task: Which of several tasks it belongs to; empty if there is one only.
-        source_location: Where it came from, for messages.
-    """
+    """A chat in which a model is to write what the assistant says."""
 
     turns: tuple[Turn, ...]
+    """What was said, in order."""
     task: str = ""
+    """Which of several tasks it belongs to; empty if there is one only."""
     source_location: str = ""
 
     @property

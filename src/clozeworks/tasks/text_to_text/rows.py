@@ -51,17 +51,13 @@ class TextLengths:
 
 @dataclass(frozen=True)
 class TokenRow:
-    """The tokens of an item.
-
-    Attributes:
-        ids: All of them.
-        is_target: Which of them the model is to write.
-        cut: Whether tokens were left out.
-    """
+    """The tokens of an item."""
 
     ids: list[int]
     is_target: list[bool]
+    """Which tokens the model is to write."""
     cut: bool = False
+    """Whether tokens were left out."""
 
     def encoded(self) -> Encoded:
         """As windows hold it."""
@@ -83,17 +79,13 @@ class RowBuilder(Protocol):
 
 @dataclass(frozen=True)
 class RowSettings:
-    """What is needed to make rows.
-
-    Attributes:
-        tokenizer: The model's tokenizer.
-        lengths: The most tokens.
-        max_length: The most tokens the model takes.
-    """
+    """What is needed to make rows."""
 
     tokenizer: Tokenizer
     lengths: TextLengths
+    """The most tokens."""
     max_length: int | None
+    """The most tokens the model takes."""
 
     @property
     def end(self) -> int:

@@ -47,7 +47,7 @@ from clozeworks.tasks.classify import TextItem
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.results.details import Detail, DetailTable, Mistake, marked
 from clozeworks.tasks.spans.windows import TokenWindow, Windows
-from clozeworks.tasks.task import Prepared, ShownPrediction, StartingModel, Target, Task
+from clozeworks.tasks.task import Prepared, ShownPrediction, Target, Task, TaskData
 from clozeworks.tasks.text_to_text.formats import Format, format_of
 from clozeworks.tasks.text_to_text.items import ChatItem, SourceItem, Writable, WritingItem
 from clozeworks.tasks.text_to_text.rows import (
@@ -60,14 +60,14 @@ from clozeworks.tasks.text_to_text.rows import (
     chat_end,
 )
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
+from clozeworks.wording import shortened
 
 # What stands between source and target in one tower, if that is not set.
 BETWEEN = "\n"
 # The most tokens of what is written, if no training set decides it.
 USUAL = 128
-# Written texts that a report shows, and their most characters.
+# Written texts that a report shows.
 _SHOWN = 10
-_LONGEST = 160
 
 
 @spec
@@ -95,24 +95,20 @@ class Writing:
 
 @dataclass(frozen=True)
 class Composed:
-    """What a model writes.
-
-    Attributes:
-        text: The text.
-        score: How likely its tokens were, by the mean of their logs: from 0 to 1.
-        label: What the format reads in it; None if it has no such word. The text itself where the
-            format has no words, or there is no format.
-        ended: Whether the model ended it; otherwise there was no more room.
-        cut: Whether the source was cut.
-        windows: Through how many windows the source was read: always one.
-    """
+    """What a model writes."""
 
     text: str
     score: float
+    """How likely its tokens were, by the mean of their logs: from 0 to 1."""
     label: Label = None
+    """What the format reads in it; None if it has no such word. The text itself where the format
+    has no words, or there is no format."""
     ended: bool = True
+    """Whether the model ended it; otherwise there was no more room."""
     cut: bool = False
+    """Whether the source was cut."""
     windows: int = 1
+    """Through how many windows the source was read: always one."""
 
     def to_dict(self, top: int | None = None) -> dict[str, Any]:
         """As JSON can hold it."""
@@ -234,22 +230,16 @@ class TextToText(TeacherForced, Task[Item, Composed]):
         return format_of(named[-1], "task.format").item_type if named else cls.item_type
 
     @classmethod
-    def prepare(
-        cls,
-        settings: Mapping[str, Any],
-        labels: Sequence[str],
-        train: Labelled,
-        dev: Labelled,
-        model: StartingModel,
-    ) -> Prepared:
+    def prepare(cls, settings: Mapping[str, Any], data: TaskData) -> Prepared:
         """The task fitted to the model, with the room that its targets need."""
         from clozeworks.tasks.text_to_text.data import prepared
 
-        if model.blueprint.decoder is None and model.blueprint.can_generate:
+        blueprint = data.model.blueprint
+        if blueprint.decoder is None and blueprint.can_generate:
             settings = {"between": BETWEEN, **settings}
         task = config.read(Task, dict(settings), "task")
-        task.check(model.blueprint)
-        return prepared(task, train, dev, model)
+        task.check(blueprint)
+        return prepared(task, data)
 
     def files_hold(self) -> type[Item]:
         """What its format asks for."""
@@ -438,7 +428,7 @@ class TextToText(TeacherForced, Task[Item, Composed]):
             details.append(DetailTable(("task", "metric", "value", "items"), rows))
         chosen = np.linspace(0, len(items) - 1, min(_SHOWN, len(items))).astype(int).tolist()
         columns = ([items[n].texts[0], items[n].target or "", answers[n].text] for n in chosen)
-        texts = tuple(tuple(map(_short, each)) for each in columns)
+        texts = tuple(tuple(map(shortened, each)) for each in columns)
         return [*details, DetailTable(("source", "target", "predicted"), texts, numbers=False)]
 
     def mistakes(self, items: Sequence[Any], answers: Sequence[Composed]) -> list[Mistake]:
@@ -542,7 +532,3 @@ def _check_target(item: Writable, why: str) -> None:
     if item.target is None:
         where = item.source_location or "the item"
         raise InputError(f"{where} has no target; {why}; give it one.")
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
