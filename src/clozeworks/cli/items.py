@@ -60,12 +60,7 @@ class ItemInput:
     chunk: int = CHUNK_ITEMS
 
     def open(self, source: str) -> InputItems:
-        """Opens a text, the name of a file, or - for the lines of standard input.
-
-        Raises:
-            InputError: If the source cannot be used as it is.
-            SettingError: If an option has no effect on such a source.
-        """
+        """Opens a text, the name of a file, or - for the lines of standard input."""
         path, encoding = self._resolved(source), self.options.encoding
         if isinstance(path, str):
             check_no_file(self.options)
@@ -205,11 +200,7 @@ def check_no_file(options: TableOptions) -> None:
 
 
 def one_item(texts: tuple[str, ...], item: type[Item]) -> InputItems:
-    """Makes one item of texts on the command line.
-
-    Raises:
-        InputError: If one of them cannot be used.
-    """
+    """Makes one item of texts on the command line."""
     if wrong := _wrong(texts, item):
         raise InputError(f"the command line: {wrong}.")
     items: list[Item] = [item.from_texts(texts)]
@@ -217,15 +208,7 @@ def one_item(texts: tuple[str, ...], item: type[Item]) -> InputItems:
 
 
 def whole_text(source: str, encoding: str) -> str:
-    """The whole of a text, a file or standard input, unchanged.
-
-    Args:
-        source: A text, the name of a file, compressed or not, or - for standard input.
-        encoding: The encoding of a file and of standard input.
-
-    Raises:
-        InputError: If it cannot be read, or is not text.
-    """
+    """The whole of a text, a file (compressed or not), or for - standard input, unchanged."""
     resolved = resolve_input(source)
     if isinstance(resolved, str):
         return resolved
@@ -253,11 +236,7 @@ def _has_lists(head: Table) -> bool:
 
 
 def item_type(task: str) -> type[Item]:
-    """What rows become for the task with a name, or for filling gaps.
-
-    Raises:
-        UnknownName: If there is no such task.
-    """
+    """What rows become for the task with a name, or for filling gaps."""
     from clozeworks.inference.cloze import GapItem
     from clozeworks.tasks.task import command_name, task_classes
 
