@@ -88,7 +88,7 @@ class Objective(Slot):
         """The batch of some examples: a pure function."""
         builder = BatchBuilder.of(clean)
         self.collate(builder, RandomStream(seed, "objective"), source)
-        return Batch.of(builder)
+        return Batch(builder.ids, builder.types, builder.lengths, builder.targets, clean.views)
 
     def required_heads(self, available: Collection[str]) -> frozenset[str]:
         """The parts beside the encoder that a model must have, of those its family knows."""
