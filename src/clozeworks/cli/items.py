@@ -103,9 +103,10 @@ class ItemInput:
                 "check the name and the folder, or, if it is meant as a text, pipe it in with -",
             )
         if isinstance(resolved, str) and len(self.item.text_names) > 1:
+            needed = " and ".join(f"a {name}" for name in _parts(self.item))
             raise InputError(
-                f"there is one text; {self.item.command} needs {_named_texts(self.item)}; give "
-                "both, or name a file that exists."
+                f"there is one text; {self.item.command} needs {needed}; give both, or name a file "
+                "that exists."
             )
         return resolved
 
@@ -173,7 +174,8 @@ class ItemInput:
 
     def _table(self, rows: TableReader) -> InputItems:
         named = self._named()
-        item = self.item.asked_as(named, _has_lists(rows.head))
+        cells = (cell for _, cells in rows.head.rows[:_LOOKED_AT] for cell in cells)
+        item = self.item.asked_as(named, any(isinstance(cell, list) for cell in cells))
         head, all_columns = find_columns(rows.head, item, named, self.options.header)
         columns = [column for column in all_columns if column.role in item.asked_roles]
         header = "" if any(head.names) else "; no header"
@@ -223,16 +225,8 @@ def _parts(item: type[Item]) -> list[str]:
     return [f"{name} text" if name in plain else name for name in item.text_names]
 
 
-def _named_texts(item: type[Item]) -> str:
-    return " and ".join(f"a {name}" for name in _parts(item))
-
-
 def _wrong(texts: Iterable[str], item: type[Item]) -> str:
     return next(filter(None, map(wrong_text, texts, _parts(item))), "")
-
-
-def _has_lists(head: Table) -> bool:
-    return any(isinstance(cell, list) for _, cells in head.rows[:_LOOKED_AT] for cell in cells)
 
 
 def item_type(task: str) -> type[Item]:
