@@ -20,7 +20,7 @@ from clozeworks.data.examples.example_arrays import ExampleArrays
 from clozeworks.errors import SettingError
 from clozeworks.objectives.batch import Batch, BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.rng import RandomStream
-from clozeworks.spec import Slot
+from clozeworks.spec import Slot, spec
 
 
 class Objective(Slot):
@@ -146,6 +146,16 @@ class Objective(Slot):
         """One forward pass, and its loss."""
         hidden_states = model(tensors.ids, tensors.layout, tensors.types)
         return Loss(self.losses(model, hidden_states, tensors))
+
+
+@spec
+class StatesExamples(Objective):
+    """Slot: an objective that a recipe tells what forms an example."""
+
+    is_slot: ClassVar[bool] = True
+
+    examples: ExamplesSpec | None = None
+    """What forms an example; None means whatever others need."""
 
 
 class Composite(Objective):
