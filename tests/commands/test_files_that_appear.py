@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import clozeworks as cw
-from clozeworks.cli.commands.data_split import PARTS
+from clozeworks.cli.commands.data import PARTS
 from clozeworks.cli.main import Terminated
 from clozeworks.cli.outputs import open_output
 from clozeworks.errors import InputError
@@ -105,7 +105,7 @@ def test_a_recipe(command, taken, monkeypatch):
     "theirs", [["train"], ["dev"], ["test"], ["dev", "test", "train"]], ids="-".join
 )
 def test_parts(command, taken, tmp_path, monkeypatch, theirs):
-    monkeypatch.setattr("clozeworks.cli.commands.data_split._check", lambda *given: None)
+    monkeypatch.setattr("clozeworks.cli.commands.data._check", lambda *given: None)
     rows = "".join(f"text {number},{'good' if number % 2 else 'bad'}\n" for number in range(40))
     (tmp_path / "rows.csv").write_text("text,label\n" + rows)
     folder = tmp_path / "parts"

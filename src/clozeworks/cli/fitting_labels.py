@@ -16,14 +16,7 @@ def fitted(items: "Sequence[Item]", labels: Sequence[str]) -> "tuple[Sequence[It
     """Items with labels that a checkpoint knows.
 
     Numbers are taken for the labels of these numbers if the checkpoint has no other names
-    (`LABEL_0`), or if the file has exactly as many, from 0 on.
-
-    Args:
-        items: Items with labels or tags.
-        labels: The checkpoint's.
-
-    Returns:
-        The items, and a sentence about what was taken for what, if anything was.
+    (`LABEL_0`), or if the file has exactly as many, from 0 on; then a sentence says so.
 
     Raises:
         InputError: If the file has labels that the checkpoint does not know.

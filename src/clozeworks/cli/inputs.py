@@ -37,12 +37,7 @@ class TextOptions:
     skip_blank: Annotated[bool, Parameter(negative="")] = False
 
     def read(self, source: str) -> "Texts":
-        """Reads a text, a file, or for - the lines of standard input.
-
-        Raises:
-            InputError: If it cannot be used as it is.
-            SettingError: If an option is about files and there is none.
-        """
+        """Reads a text, a file, or for - the lines of standard input."""
         from clozeworks.data.files.texts import Texts, read_texts
 
         resolved = resolve_input(source)
@@ -60,20 +55,9 @@ class TextOptions:
     def read_paired(
         self, texts: "Texts", source: str | None, name: str, column: str | None
     ) -> list[str] | None:
-        """Reads what belongs to each text, such as its answer.
+        """Reads what belongs to each text, such as its answer; None if no source was given.
 
-        Args:
-            texts: The texts.
-            source: A text, a file with as many, or - for standard input; None if nothing was given.
-            name: What one of them is called: "answer" for `--answers` and `--answer-column`.
-            column: The column or field that holds them.
-
-        Returns:
-            One for each text, or None if nothing was given.
-
-        Raises:
-            InputError: If they cannot be used as they are, or are not as many as the texts.
-            SettingError: If an option is about files and there is none, or blank texts are skipped.
+        The name is what one of them is called: "answer" for `--answers` and `--answer-column`.
         """
         if source is None:
             if column is not None:
@@ -192,13 +176,7 @@ def _has_header(source: str) -> bool:
 
 
 def resolve_input(argument: str) -> str | Path | None:
-    """Decides what an input on the command line is.
-
-    Args:
-        argument: `-`, the name of a file, or a text.
-
-    Returns:
-        `None` for standard input, a `Path` for a file that exists, or else the text itself.
+    """`None` for `-`, standard input; a `Path` for a file that exists; or else the text itself.
 
     Raises:
         InputError: If it is blank, or looks like the name of a file that does not exist.

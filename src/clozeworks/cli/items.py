@@ -60,12 +60,7 @@ class ItemInput:
     chunk: int = CHUNK_ITEMS
 
     def open(self, source: str) -> InputItems:
-        """Opens a text, the name of a file, or - for the lines of standard input.
-
-        Raises:
-            InputError: If the source cannot be used as it is.
-            SettingError: If an option has no effect on such a source.
-        """
+        """Opens a text, the name of a file, or - for the lines of standard input."""
         path, encoding = self._resolved(source), self.options.encoding
         if isinstance(path, str):
             check_no_file(self.options)
@@ -108,9 +103,10 @@ class ItemInput:
                 "check the name and the folder, or, if it is meant as a text, pipe it in with -",
             )
         if isinstance(resolved, str) and len(self.item.text_names) > 1:
+            needed = " and ".join(f"a {name}" for name in _parts(self.item))
             raise InputError(
-                f"there is one text; {self.item.command} needs {_named_texts(self.item)}; give "
-                "both, or name a file that exists."
+                f"there is one text; {self.item.command} needs {needed}; give both, or name a file "
+                "that exists."
             )
         return resolved
 
@@ -178,7 +174,8 @@ class ItemInput:
 
     def _table(self, rows: TableReader) -> InputItems:
         named = self._named()
-        item = self.item.asked_as(named, _has_lists(rows.head))
+        cells = (cell for _, cells in rows.head.rows[:_LOOKED_AT] for cell in cells)
+        item = self.item.asked_as(named, any(isinstance(cell, list) for cell in cells))
         head, all_columns = find_columns(rows.head, item, named, self.options.header)
         columns = [column for column in all_columns if column.role in item.asked_roles]
         header = "" if any(head.names) else "; no header"
@@ -205,11 +202,7 @@ def check_no_file(options: TableOptions) -> None:
 
 
 def one_item(texts: tuple[str, ...], item: type[Item]) -> InputItems:
-    """Makes one item of texts on the command line.
-
-    Raises:
-        InputError: If one of them cannot be used.
-    """
+    """Makes one item of texts on the command line."""
     if wrong := _wrong(texts, item):
         raise InputError(f"the command line: {wrong}.")
     items: list[Item] = [item.from_texts(texts)]
@@ -217,15 +210,7 @@ def one_item(texts: tuple[str, ...], item: type[Item]) -> InputItems:
 
 
 def whole_text(source: str, encoding: str) -> str:
-    """The whole of a text, a file or standard input, unchanged.
-
-    Args:
-        source: A text, the name of a file, compressed or not, or - for standard input.
-        encoding: The encoding of a file and of standard input.
-
-    Raises:
-        InputError: If it cannot be read, or is not text.
-    """
+    """The whole of a text, a file (compressed or not), or for - standard input, unchanged."""
     resolved = resolve_input(source)
     if isinstance(resolved, str):
         return resolved
@@ -240,24 +225,12 @@ def _parts(item: type[Item]) -> list[str]:
     return [f"{name} text" if name in plain else name for name in item.text_names]
 
 
-def _named_texts(item: type[Item]) -> str:
-    return " and ".join(f"a {name}" for name in _parts(item))
-
-
 def _wrong(texts: Iterable[str], item: type[Item]) -> str:
     return next(filter(None, map(wrong_text, texts, _parts(item))), "")
 
 
-def _has_lists(head: Table) -> bool:
-    return any(isinstance(cell, list) for _, cells in head.rows[:_LOOKED_AT] for cell in cells)
-
-
 def item_type(task: str) -> type[Item]:
-    """What rows become for the task with a name, or for filling gaps.
-
-    Raises:
-        UnknownName: If there is no such task.
-    """
+    """What rows become for the task with a name, or for filling gaps."""
     from clozeworks.inference.cloze import GapItem
     from clozeworks.tasks.task import command_name, task_classes
 

@@ -63,12 +63,7 @@ def open_output(
 
 
 def report_unread(unread: Sequence[int], max_length: int | None) -> None:
-    """Prints how many prompts were truncated at their beginning, if any were.
-
-    Args:
-        unread: The number of tokens of each prompt that were not read.
-        max_length: The maximum number of tokens of a prompt and what follows.
-    """
+    """Prints how many prompts were truncated at their beginning, by so many tokens each."""
     if count := sum(map(bool, unread)):
         print(
             f"The beginning of {counted(count, 'prompt')} was not read, "

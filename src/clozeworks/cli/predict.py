@@ -47,15 +47,7 @@ class ReadingOptions(TableOptions):
     overwrite: Annotated[bool, Parameter(negative="")] = False
 
     def check(self, top: int | None = None) -> None:
-        """Finds out, before long work begins, whether its result can be written.
-
-        Args:
-            top: How many labels or candidates are shown.
-
-        Raises:
-            SettingError: If an option has a value it may not have.
-            OutputError: If the output file cannot be written.
-        """
+        """Finds out, before long work begins, whether its result can be written."""
         from clozeworks.data.files.vectors import check_output
 
         check_minimum(1, top=top)
@@ -106,16 +98,8 @@ def answer_all(
 ) -> None:
     """Predicts items chunk by chunk; each chunk is written before the next is read.
 
-    Whoever stops it keeps the predictions that are written.
-
-    Args:
-        loaded: The model.
-        task: The task.
-        inputs: The items.
-        bad: Rows that could not be used.
-        options: Where predictions go.
-        top: How many labels or candidates are shown, and a JSON object holds.
-        change: Changes a prediction before it is shown or written.
+    Whoever stops it keeps the predictions that are written. Each is changed by `change` first; so
+    many labels or candidates as `top` says are shown, and a JSON object holds.
     """
     from clozeworks.cli.display.highlight import show, terminal
     from clozeworks.cli.display.progress import ProgressBar

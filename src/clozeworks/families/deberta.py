@@ -26,7 +26,12 @@ from clozeworks.core.heads.mask_decoder import NAME as DECODER
 from clozeworks.core.heads.mask_decoder import MaskDecoder
 from clozeworks.core.heads.pooled import Pooler
 from clozeworks.core.layers.tower import Tower
-from clozeworks.core.positions.disentangled import Disentangled, DistanceTable, Term
+from clozeworks.core.positions.disentangled import (
+    Disentangled,
+    DisentangledShared,
+    DistanceTable,
+    Term,
+)
 from clozeworks.families import bert
 from clozeworks.families.family import ANSWER_HEAD, Config, Family, Parts, architecture, head_keys
 from clozeworks.families.weights import Form, Rule, rules
@@ -48,13 +53,7 @@ def read(config: Config, parts: Parts) -> Blueprint:
     positions = Disentangled(
         span=span, terms=terms, dropout=blueprint.embeddings.dropout, key_bias=False
     )
-    tower = replace(blueprint.encoder, positions=DistanceTable(count=2 * span))
-    return with_attention(
-        replace(blueprint, encoder=tower),
-        key_bias=False,
-        positions=positions,
-        scale=scale(blueprint, terms),
-    )
+    return with_positions(blueprint, positions, DistanceTable(count=2 * span), key_bias=False)
 
 
 def plain(config: Config, parts: Parts) -> Blueprint:
@@ -133,11 +132,18 @@ def farthest(config: Config) -> int:
     return stated or config.whole("max_position_embeddings", 512)
 
 
-def scale(blueprint: Blueprint, terms: Sequence[Term]) -> float:
-    """What scores are multiplied by: as many terms, as much smaller."""
+def with_positions(
+    blueprint: Blueprint,
+    positions: Disentangled | DisentangledShared,
+    table: DistanceTable,
+    **changes: Any,
+) -> Blueprint:
+    """The same blueprint with disentangled attention; the more terms, the smaller the scores."""
     attention = cast(SelfAttention, blueprint.encoder.layers[0][0].part)
     head_width = attention.head_width or blueprint.width // attention.heads
-    return float((head_width * (1 + len(terms))) ** -0.5)
+    scale = float((head_width * (1 + len(positions.terms))) ** -0.5)
+    blueprint = replace(blueprint, encoder=replace(blueprint.encoder, positions=table))
+    return with_attention(blueprint, positions=positions, scale=scale, **changes)
 
 
 def with_attention(blueprint: Blueprint, **changes: Any) -> Blueprint:

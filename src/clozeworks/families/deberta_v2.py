@@ -74,12 +74,7 @@ def _with_positions(config: Config, blueprint: Blueprint) -> Blueprint:
     table = DistanceTable(
         count=2 * positions.span, norm=blueprint.embeddings.norm if _normed(config) else None
     )
-    tower = replace(blueprint.encoder, positions=table)
-    return deberta.with_attention(
-        replace(blueprint, encoder=tower),
-        positions=positions,
-        scale=deberta.scale(blueprint, terms),
-    )
+    return deberta.with_positions(blueprint, positions, table)
 
 
 def _buckets(config: Config, farthest: int) -> int | None:

@@ -34,11 +34,9 @@ def rules(*pairs: tuple[str, str]) -> tuple[Rule, ...]:
 
 
 def layer_rules(layer: str, names: Mapping[str, str]) -> tuple[Rule, ...]:
-    """Rules for the weights and biases of every encoder layer.
+    """Rules for the weights and biases of every encoder layer: our module names and theirs.
 
-    Args:
-        layer: What stands before the published names, with its hole for the layer's number.
-        names: Our name of each module inside a layer, and the published one.
+    `layer` stands before the published names, with its hole for the layer's number.
     """
     return rules(
         *(

@@ -73,13 +73,8 @@ class GenerationMethods(LoadedCheckpoint):
     ) -> Iterator[StreamChunk]:
         """Generates as `generate` does, and yields text as it comes.
 
-        Prompts and settings are checked at once, before the first text comes.
-
-        Args:
-            prompts: One prompt or several.
-            settings: As for `generate`.
-            chat: As for `generate`.
-            named: As for `generate`.
+        Its arguments are those of `generate`. Prompts and settings are checked at once, before the
+        first text comes.
 
         Returns:
             An iterator over new text, with the number of its prompt; the last chunk of a text holds

@@ -45,7 +45,10 @@ class HiddenStateKeywords(BatchKeywords, total=False):
 
 
 class LanguageModel(TaskMethods, ScoringMethods, GenerationMethods):
-    """A model with its tokenizer, its family and everything else its folder states."""
+    """A model with its tokenizer, its family and everything else its folder states.
+
+    Methods that take one text or several return one result for one, and a list for several.
+    """
 
     def to(self, device: str | torch.device) -> "LanguageModel":
         """Moves the weights to a device and returns the model."""
@@ -76,9 +79,6 @@ class LanguageModel(TaskMethods, ScoringMethods, GenerationMethods):
             top: How many candidates per gap.
             words: If given, only these words are ranked; not for encoder-decoders.
             options: `batch_tokens`, `progress` and `cancelled`, as for `predict`.
-
-        Returns:
-            For one text a `Filled`, for several a list of them.
 
         Raises:
             InputError: If a text has no gap.
@@ -203,9 +203,6 @@ class LanguageModel(TaskMethods, ScoringMethods, GenerationMethods):
             max_length: The maximum number of tokens of a text; the model's limit if not given.
             truncate: Whether longer texts are truncated; otherwise they are an error.
             options: `batch_tokens`, `progress` and `cancelled`, as for `predict`.
-
-        Returns:
-            For one text its `TokenVectors`, for several a list of them.
 
         Raises:
             InputError: If a text is empty or too long.

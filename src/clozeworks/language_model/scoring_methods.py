@@ -70,9 +70,6 @@ class ScoringMethods(LoadedCheckpoint):
             source_locations: Where each text came from, for messages: `reviews.csv, row 8,412`.
             options: `batch_tokens`, `progress` and `cancelled`, as for `predict`.
 
-        Returns:
-            For one text a `Scored`, for several a list of them.
-
         Raises:
             InputError: If a text has no token that can be scored, or if texts and continuations do
                 not match.
@@ -147,9 +144,6 @@ class ScoringMethods(LoadedCheckpoint):
             before: Text put before each prompt, such as `demonstrations`.
             source_locations: Where each text came from, for messages: `reviews.csv, row 8,412`.
             options: `batch_tokens`, `progress` and `cancelled`, as for `predict`.
-
-        Returns:
-            For one text a `Chosen`, for several a list of them.
         """
         self._check_generates("choose by likelihood")
         several = [texts] if isinstance(texts, str) else list(texts)

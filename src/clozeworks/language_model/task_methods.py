@@ -24,7 +24,11 @@ TaskType = TypeVar("TaskType", bound=AnyTask)
 
 
 class TaskMethods(LoadedCheckpoint):
-    """The methods of a language model with a task head."""
+    """The methods of a language model with a task head.
+
+    Each takes one item or several, and keyword arguments as `predict` does. It returns the
+    prediction for one, and a list of predictions for several.
+    """
 
     @property
     def task(self) -> AnyTask | None:
@@ -35,40 +39,21 @@ class TaskMethods(LoadedCheckpoint):
     def classify(self, texts: str, **options: Any) -> Classified: ...
     @overload
     def classify(self, texts: Sequence[str], **options: Any) -> list[Classified]: ...
-    def classify(self, texts: str | Sequence[str], **options: Any) -> Classified | list[Classified]:
+    def classify(self, texts: str | Sequence[str], **options: Any) -> Any:
         """The label of each text; or several labels, or a number, as the model was trained.
 
-        Args:
-            texts: One text or several. Long ones are read through windows.
-            options: `batch_tokens`, `progress` and `cancelled`, as for `predict`.
-
-        Returns:
-            For one text a `Classified`, for several a list of them.
+        Long texts are read through windows.
         """
-        several = [texts] if isinstance(texts, str) else list(texts)
-        predictions = self.predict(several, self.task_for(Classify), **options)
-        return predictions[0] if isinstance(texts, str) else predictions
+        return self._predict_as(Classify, texts, isinstance(texts, str), options)
 
     @overload
     def compare(self, pairs: TextPair, **options: Any) -> Classified: ...
     @overload
     def compare(self, pairs: Sequence[TextPair], **options: Any) -> list[Classified]: ...
-    def compare(
-        self, pairs: TextPair | Sequence[TextPair], **options: Any
-    ) -> Classified | list[Classified]:
-        """How the two texts of each pair are related.
-
-        Args:
-            pairs: Two texts, or a list of such pairs.
-            options: `batch_tokens`, `progress` and `cancelled`, as for `predict`.
-
-        Returns:
-            For one pair a `Classified`, for several a list of them.
-        """
+    def compare(self, pairs: TextPair | Sequence[TextPair], **options: Any) -> Any:
+        """How the two texts of each pair are related."""
         alone = isinstance(pairs, tuple) and len(pairs) == 2 and isinstance(pairs[0], str)
-        several: list[Any] = [pairs] if alone else list(pairs)
-        predictions = self.predict(several, self.task_for(Compare), **options)
-        return predictions[0] if alone else predictions
+        return self._predict_as(Compare, pairs, alone, options)
 
     def tag(
         self, texts: str | Sequence[str | WordList], *, scheme: str | None = None, **options: Any
@@ -79,10 +64,7 @@ class TaskMethods(LoadedCheckpoint):
             texts: One text or several; each may also be a list of words that are kept as they are.
             scheme: BIO, IOB1, BIOES, BMES or IO, to have tags written in another scheme than the
                 model's.
-            options: `batch_tokens`, `progress` and `cancelled`, as for `predict`.
-
-        Returns:
-            For one text a `Tagged`, for several a list of them.
+            options: As for `predict`.
         """
         several = [texts] if isinstance(texts, str) else list(texts)
         task = self.task_for(Tag)
@@ -100,27 +82,23 @@ class TaskMethods(LoadedCheckpoint):
     ) -> list[Answered]: ...
     def answer(
         self, question: str | Sequence[str], context: str | Sequence[str], **options: Any
-    ) -> Answered | list[Answered]:
+    ) -> Any:
         """The stretch of a context that answers a question.
 
         Args:
             question: The question, or several.
             context: The text its answer stands in; one for each question.
-            options: `batch_tokens`, `progress` and `cancelled`, as for `predict`.
-
-        Returns:
-            For one question an `Answered`, for several a list of them.
+            options: As for `predict`.
         """
-        task = self.task_for(Answer)
         if isinstance(question, str) and isinstance(context, str):
-            one: Answered = self.predict([(question, context)], task, **options)[0]
-            return one
+            return self._predict_as(Answer, (question, context), True, options)
         if isinstance(question, str) or isinstance(context, str) or len(question) != len(context):
             raise InputError(
                 "questions and contexts do not match; each question needs its context; give two "
                 "texts, or two lists of equal length."
             )
-        return self.predict(list(zip(question, context, strict=True)), task, **options)
+        pairs = list(zip(question, context, strict=True))
+        return self._predict_as(Answer, pairs, False, options)
 
     @overload
     def text_to_text(self, texts: str, **options: Any) -> Composed: ...
@@ -130,19 +108,16 @@ class TaskMethods(LoadedCheckpoint):
     ) -> list[Composed]: ...
     def text_to_text(
         self, texts: str | Sequence[str | SourceItem | ChatItem], **options: Any
-    ) -> Composed | list[Composed]:
-        """What the model writes for each text.
+    ) -> Any:
+        """What the model writes for each text, which may be a `SourceItem` or a `ChatItem`."""
+        return self._predict_as(TextToText, texts, isinstance(texts, str), options)
 
-        Args:
-            texts: One text or several; each may also be a `SourceItem` or a `ChatItem`.
-            options: `batch_tokens`, `progress` and `cancelled`, as for `predict`.
-
-        Returns:
-            For one text a `Composed`, for several a list of them.
-        """
-        several = [texts] if isinstance(texts, str) else list(texts)
-        predictions = self.predict(several, self.task_for(TextToText), **options)
-        return predictions[0] if isinstance(texts, str) else predictions
+    def _predict_as(self, kind: type[AnyTask], items: Any, alone: bool, options: Any) -> Any:
+        """The predictions of one kind of task; `alone` says that `items` is a single one."""
+        predictions = self.predict(
+            [items] if alone else list(items), self.task_for(kind), **options
+        )
+        return predictions[0] if alone else predictions
 
     def task_for(self, kind: type[TaskType]) -> TaskType:
         """The model's task as one of a kind: what it was trained for, or what its head can do.

@@ -97,7 +97,7 @@ class Adversarial(Wrapper):
     @property
     def loss_names(self) -> tuple[str, ...]:
         """Those of the wrapped objective, and its own."""
-        return (*self.objective.loss_names, self.name)
+        return (*super().loss_names, self.name)
 
     def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
         """Adds to the targets of the wrapped objective a seed for the first move of each example.

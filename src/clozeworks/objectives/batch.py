@@ -194,12 +194,6 @@ class Batch:
     targets: Mapping[str, TargetArrays]
     views: int = 1
 
-    @classmethod
-    def of(cls, builder: BatchBuilder) -> "Batch":
-        """What a builder holds."""
-        views = builder.clean.views
-        return cls(builder.ids, builder.types, builder.lengths, builder.targets, views)
-
     def __len__(self) -> int:
         return len(self.lengths)
 

@@ -26,9 +26,9 @@ from torch import Tensor
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.loss import LossTerms
 from clozeworks.core.model import Model
-from clozeworks.data.examples import ExamplesSpec
 from clozeworks.errors import SettingError
 from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
+from clozeworks.objectives.objective import StatesExamples
 from clozeworks.objectives.teacher_forcing import LENGTHS, READ, TeacherForced
 from clozeworks.rng import RandomStream
 from clozeworks.spec import spec
@@ -38,13 +38,10 @@ BEFORE = "before"
 
 
 @spec
-class CausalLM(TeacherForced):
+class CausalLM(StatesExamples, TeacherForced):
     """Predicts every token from those before it."""
 
     paper: ClassVar[str] = "Radford et al. 2018"
-
-    examples: ExamplesSpec | None = None
-    """What forms an example; None means whatever others need."""
 
     def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
         """The targets are `answers`, each after the token at `before`; nothing is random."""

@@ -13,24 +13,20 @@ Example: `Sum(parts=(MaskedLM(), Weighted(objective=NextSentence(), weight=0.5))
 
 import dataclasses
 from collections import Counter
-from collections.abc import Collection
 from typing import Annotated, ClassVar
 
 from torch import Tensor
 
 from clozeworks import config
-from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.heads import HeadSpec
 from clozeworks.core.loss import LossTerms
 from clozeworks.core.model import Model
 from clozeworks.data.examples import ExamplesSpec
 from clozeworks.errors import SettingError, Stated
-from clozeworks.objectives.batch import BatchBuilder, BatchTensors, Vocabularies
+from clozeworks.objectives.batch import BatchTensors
 from clozeworks.objectives.masked_lm import MaskedLM
 from clozeworks.objectives.noise.spans import Spans
-from clozeworks.objectives.objective import Objective, Wrapper
+from clozeworks.objectives.objective import Composite, Objective, Wrapper
 from clozeworks.objectives.span_boundary import SpanBoundary
-from clozeworks.rng import RandomStream
 from clozeworks.spec import Above, Advice, spec
 
 
@@ -48,7 +44,7 @@ class Weighted(Wrapper):
 
     def losses(self, model: Model, hidden_states: Tensor, tensors: BatchTensors) -> LossTerms:
         """The inner loss terms with another weight."""
-        terms = self.objective.losses(model, hidden_states, tensors)
+        terms = super().losses(model, hidden_states, tensors)
         return {
             name: dataclasses.replace(term, weight=term.weight * self.weight)
             for name, term in terms.items()
@@ -56,7 +52,7 @@ class Weighted(Wrapper):
 
 
 @spec
-class Sum(Objective):
+class Sum(Composite):
     """Several objectives on the same texts."""
 
     paper: ClassVar[str] = "Devlin et al. 2019"
@@ -106,53 +102,15 @@ class Sum(Objective):
                 )
 
     @property
-    def loss_names(self) -> tuple[str, ...]:
-        """The loss terms of all parts."""
-        return tuple(name for part in self.parts for name in part.loss_names)
-
-    @property
-    def examples(self) -> ExamplesSpec | None:
-        """The examples that its parts share."""
-        wanted = [part.examples for part in self.parts if part.examples is not None]
-        return wanted[0] if wanted else None
-
-    @property
-    def couples_examples(self) -> bool:
-        """Whether any part couples examples."""
-        return any(part.couples_examples for part in self.parts)
-
-    def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
-        """Lets each part do its work, in order."""
-        for part in self.parts:
-            part.collate(builder, rng, source)
-
-    def required_heads(self, available: Collection[str]) -> frozenset[str]:
-        """What all parts need."""
-        return frozenset().union(*(part.required_heads(available) for part in self.parts))
-
-    def heads(self, blueprint: Blueprint) -> dict[str, HeadSpec]:
-        """All heads the parts bring."""
-        return {name: head for part in self.parts for name, head in part.heads(blueprint).items()}
-
-    def check(self, blueprint: Blueprint) -> None:
-        """Checks what each part needs."""
-        for part in self.parts:
-            part.check(blueprint)
-
-    def losses(self, model: Model, hidden_states: Tensor, tensors: BatchTensors) -> LossTerms:
-        """The loss terms of all parts, from the same hidden states."""
-        terms: LossTerms = {}
-        for part in self.parts:
-            terms |= part.losses(model, hidden_states, tensors)
-        return terms
+    def inner(self) -> tuple[Objective, ...]:
+        """Its parts."""
+        return self.parts
 
 
 def leaves(objective: Objective) -> list[Objective]:
-    """The objectives inside sums and weights, in order."""
-    if isinstance(objective, Weighted):
-        return leaves(objective.objective)
-    if isinstance(objective, Sum):
-        return [leaf for part in objective.parts for leaf in leaves(part)]
+    """The objectives inside composite ones, in order."""
+    if isinstance(objective, Composite):
+        return [leaf for part in objective.inner for leaf in leaves(part)]
     return [objective]
 
 

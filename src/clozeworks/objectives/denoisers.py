@@ -27,7 +27,6 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from clozeworks.arrays import Int64Array
-from clozeworks.data.examples import ExamplesSpec
 from clozeworks.data.examples.example_arrays import ExampleArrays
 from clozeworks.errors import SettingError, TokenizerError
 from clozeworks.objectives.batch import BatchBuilder, Vocabularies
@@ -35,6 +34,7 @@ from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.alternating_spans import AlternatingSpans
 from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.sentinels import Corrupted, corrupt
+from clozeworks.objectives.objective import StatesExamples
 from clozeworks.objectives.span_corruption import CorruptedSpans
 from clozeworks.rng import RandomStream
 from clozeworks.spec import Above, Advice, spec
@@ -75,13 +75,11 @@ UL2 = (
 
 
 @spec
-class Denoisers(CorruptedSpans):
+class Denoisers(StatesExamples, CorruptedSpans):
     """Masks tokens in one of several ways, and says in which."""
 
     paper: ClassVar[str] = "Tay et al. 2022"
 
-    examples: ExamplesSpec | None = None
-    """What forms an example."""
     parts: tuple[Denoiser, ...] = UL2
     """The ways to mask tokens; the seven of UL2 if not given."""
     modes: bool = True

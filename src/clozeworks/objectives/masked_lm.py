@@ -25,7 +25,6 @@ from torch import Tensor
 from clozeworks.core.heads.vocabulary import NAME as HEAD
 from clozeworks.core.loss import LossTerms
 from clozeworks.core.model import Model
-from clozeworks.data.examples import ExamplesSpec
 from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.budget import Ceiling, Exact, RandomRounding
@@ -35,7 +34,7 @@ from clozeworks.objectives.noise.ngrams import NGrams
 from clozeworks.objectives.noise.single_tokens import SingleTokens
 from clozeworks.objectives.noise.spans import Spans
 from clozeworks.objectives.noise.whole_words import WholeWords
-from clozeworks.objectives.objective import Objective
+from clozeworks.objectives.objective import StatesExamples
 from clozeworks.rng import RandomStream
 from clozeworks.spec import PositiveInt, spec
 
@@ -44,13 +43,11 @@ MASKED = "masked_lm"
 
 
 @spec
-class MaskedLM(Objective):
+class MaskedLM(StatesExamples):
     """Masks tokens and predicts them."""
 
     paper: ClassVar[str] = "Devlin et al. 2019"
 
-    examples: ExamplesSpec | None = None
-    """What forms an example; None means whatever others need."""
     hide: ChoiceSpec = SingleTokens()
     """Which tokens, and how many."""
     show: Corruption = Corruption()

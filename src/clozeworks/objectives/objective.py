@@ -20,7 +20,7 @@ from clozeworks.data.examples.example_arrays import ExampleArrays
 from clozeworks.errors import SettingError
 from clozeworks.objectives.batch import Batch, BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.rng import RandomStream
-from clozeworks.spec import Slot
+from clozeworks.spec import Slot, spec
 
 
 class Objective(Slot):
@@ -88,7 +88,7 @@ class Objective(Slot):
         """The batch of some examples: a pure function."""
         builder = BatchBuilder.of(clean)
         self.collate(builder, RandomStream(seed, "objective"), source)
-        return Batch.of(builder)
+        return Batch(builder.ids, builder.types, builder.lengths, builder.targets, clean.views)
 
     def required_heads(self, available: Collection[str]) -> frozenset[str]:
         """The parts beside the encoder that a model must have, of those its family knows."""
@@ -148,47 +148,82 @@ class Objective(Slot):
         return Loss(self.losses(model, hidden_states, tensors))
 
 
-class Wrapper(Objective):
-    """Slot: an objective around another one, which decides whatever the wrapper does not."""
+@spec
+class StatesExamples(Objective):
+    """Slot: an objective that a recipe tells what forms an example."""
+
+    is_slot: ClassVar[bool] = True
+
+    examples: ExamplesSpec | None = None
+    """What forms an example; None means whatever others need."""
+
+
+class Composite(Objective):
+    """Slot: an objective around others, which decide whatever it does not."""
+
+    is_slot: ClassVar[bool] = True
+
+    @property
+    def inner(self) -> tuple[Objective, ...]:
+        """The objectives inside, in order."""
+        raise NotImplementedError
+
+    @property
+    def loss_names(self) -> tuple[str, ...]:
+        """The loss terms of all objectives inside."""
+        return tuple(name for each in self.inner for name in each.loss_names)
+
+    @property
+    def examples(self) -> ExamplesSpec | None:
+        """The examples that the objectives inside share."""
+        return next((each.examples for each in self.inner if each.examples is not None), None)
+
+    @property
+    def couples_examples(self) -> bool:
+        """Whether any objective inside couples examples."""
+        return any(each.couples_examples for each in self.inner)
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """What the objectives inside state."""
+        return {key: note for each in self.inner for key, note in each.notes.items()}
+
+    def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
+        """Lets each objective inside do its work, in order."""
+        for each in self.inner:
+            each.collate(builder, rng, source)
+
+    def required_heads(self, available: Collection[str]) -> frozenset[str]:
+        """What all objectives inside need."""
+        return frozenset().union(*(each.required_heads(available) for each in self.inner))
+
+    def heads(self, blueprint: Blueprint) -> dict[str, HeadSpec]:
+        """All heads that the objectives inside bring."""
+        return {name: head for each in self.inner for name, head in each.heads(blueprint).items()}
+
+    def check(self, blueprint: Blueprint) -> None:
+        """Checks what each objective inside needs."""
+        for each in self.inner:
+            each.check(blueprint)
+
+    def losses(self, model: Model, hidden_states: Tensor, tensors: BatchTensors) -> LossTerms:
+        """The loss terms of all objectives inside, from the same hidden states."""
+        terms: LossTerms = {}
+        for each in self.inner:
+            terms |= each.losses(model, hidden_states, tensors)
+        return terms
+
+
+class Wrapper(Composite):
+    """Slot: an objective around one other."""
 
     is_slot: ClassVar[bool] = True
     objective: Objective
 
     @property
-    def loss_names(self) -> tuple[str, ...]:
-        """Those of the inner objective."""
-        return self.objective.loss_names
-
-    @property
-    def examples(self) -> ExamplesSpec | None:
-        """What the inner objective needs."""
-        return self.objective.examples
-
-    @property
-    def couples_examples(self) -> bool:
-        """As the inner objective says."""
-        return self.objective.couples_examples
-
-    @property
-    def notes(self) -> dict[str, str]:
-        """Those of the inner objective."""
-        return self.objective.notes
-
-    def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
-        """Does what the inner objective does."""
-        self.objective.collate(builder, rng, source)
-
-    def required_heads(self, available: Collection[str]) -> frozenset[str]:
-        """What the inner objective needs."""
-        return self.objective.required_heads(available)
-
-    def heads(self, blueprint: Blueprint) -> dict[str, HeadSpec]:
-        """Those of the inner objective."""
-        return self.objective.heads(blueprint)
-
-    def check(self, blueprint: Blueprint) -> None:
-        """Checks what the inner objective needs."""
-        self.objective.check(blueprint)
+    def inner(self) -> tuple[Objective, ...]:
+        """The objective inside."""
+        return (self.objective,)
 
 
 def _examples_setting(objective: Objective, path: str) -> tuple[str, str]:

@@ -50,7 +50,6 @@ from clozeworks.core.layers.two_stream import (
 from clozeworks.core.layout import Layout
 from clozeworks.core.loss import Loss
 from clozeworks.core.model import Model
-from clozeworks.data.examples import ExamplesSpec
 from clozeworks.data.examples.example_arrays import ExampleArrays
 from clozeworks.data.examples.remembered import RememberedBlocks
 from clozeworks.errors import SettingError, Stated
@@ -59,7 +58,7 @@ from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.spaced_spans import SpacedSpans
 from clozeworks.objectives.noise.words import rows_of
-from clozeworks.objectives.objective import Objective
+from clozeworks.objectives.objective import StatesExamples
 from clozeworks.rng import RandomStream
 from clozeworks.spec import Above, Advice, Below, spec
 
@@ -69,15 +68,13 @@ _LATER = 2**28
 
 
 @spec
-class PermutedLM(Objective):
+class PermutedLM(StatesExamples):
     """Predicts tokens in a random order."""
 
     paper: ClassVar[str] = "Yang et al. 2019"
     # No other objective reads the second stream.
     owns_forward: ClassVar[bool] = True
 
-    examples: ExamplesSpec | None = None
-    """What forms an example."""
     ask: ChoiceSpec = SpacedSpans()
     """Which tokens are predicted, and how many."""
     reuse: Annotated[float, Above(0), Below(1), Advice("0.5 is usual; or leave it out")] | None = (

@@ -24,26 +24,23 @@ from torch import Tensor
 
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.model import Model
-from clozeworks.data.examples import ExamplesSpec
 from clozeworks.objectives.batch import BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.objectives.causal_lm import check_writes
 from clozeworks.objectives.noise.sentinels import between_texts
 from clozeworks.objectives.noise.words import pieces_of_examples
+from clozeworks.objectives.objective import StatesExamples
 from clozeworks.objectives.teacher_forcing import TeacherForced, answer_part, continued, decoded
 from clozeworks.rng import RandomStream, below
 from clozeworks.spec import spec
 
 
 @spec
-class PrefixLM(TeacherForced):
+class PrefixLM(StatesExamples, TeacherForced):
     """Shows the beginning of a text and predicts the rest."""
 
     paper: ClassVar[str] = "Liu et al. 2018"
     # The texts are cut, and their second half is read by the decoder.
     owns_forward: ClassVar[bool] = True
-
-    examples: ExamplesSpec | None = None
-    """What forms an example."""
 
     def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
         """Shows the first half; `answers` are the second."""

@@ -134,10 +134,6 @@ PUBLISHED: dict[str, tuple[Callable[[int], Objective], int]] = {
 def written(text: str, length: int | None = None) -> Objective:
     """An objective as a person writes it: a name such as `bert`, or a table as in a recipe.
 
-    Args:
-        text: The name or the table.
-        length: The most tokens of an example, for a name.
-
     Raises:
         SettingError: If the table cannot be read, or a length is given beside it.
         UnknownName: If no objective has this name.
@@ -145,12 +141,8 @@ def written(text: str, length: int | None = None) -> Objective:
     if not text.lstrip().startswith("{"):
         return published(text, length)
     if length is not None:
-        raise SettingError(
-            "length",
-            length,
-            "the objective is written out, with examples that state it",
-            "leave it out",
-        )
+        rule = "the objective is written out, with examples that state it"
+        raise SettingError("length", length, rule, "leave it out")
     try:
         table = tomllib.loads(f"objective = {text}")["objective"]
     except tomllib.TOMLDecodeError as error:

@@ -57,7 +57,6 @@ from clozeworks.core.layers.tower import Layer, Tower
 from clozeworks.core.loss import Loss, LossTerm
 from clozeworks.core.model import Model, hidden_states_at
 from clozeworks.core.positions.learned import Learned
-from clozeworks.data.examples import ExamplesSpec
 from clozeworks.errors import SettingError, TokenizerError, UnsupportedError
 from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.objectives.decoded_lm import check_decodable
@@ -66,7 +65,7 @@ from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.corruption import Corruption
 from clozeworks.objectives.noise.draws import seeds_of
 from clozeworks.objectives.noise.single_tokens import SingleTokens
-from clozeworks.objectives.objective import Objective
+from clozeworks.objectives.objective import StatesExamples
 from clozeworks.rng import RandomStream
 from clozeworks.spec import Above, Advice, AtLeast, AtMost, PositiveFloat, spec
 
@@ -154,15 +153,13 @@ class Generator:
 
 
 @spec
-class ReplacedTokens(Objective):
+class ReplacedTokens(StatesExamples):
     """Lets a small network replace tokens, and predicts which ones it replaced."""
 
     paper: ClassVar[str] = "Clark et al. 2020"
     # The model reads texts that the generator rewrote.
     owns_forward: ClassVar[bool] = True
 
-    examples: ExamplesSpec | None = None
-    """What forms an example."""
     hide: ChoiceSpec = SingleTokens()
     """Which tokens, and how many."""
     show: Corruption = Corruption(mask=1.0, random=0.0, keep=0.0)

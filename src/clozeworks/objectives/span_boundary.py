@@ -28,13 +28,12 @@ from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.span_boundary import BoundaryVocabulary, BoundaryVocabularyModule
 from clozeworks.core.loss import LossTerms
 from clozeworks.core.model import Model
-from clozeworks.data.examples import ExamplesSpec
 from clozeworks.data.examples.example_arrays import ExampleArrays
 from clozeworks.errors import SettingError
 from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.objectives.noise.corruption import span_begins
 from clozeworks.objectives.noise.words import segment_begins
-from clozeworks.objectives.objective import Objective
+from clozeworks.objectives.objective import StatesExamples
 from clozeworks.rng import RandomStream
 from clozeworks.spec import PositiveInt, spec
 
@@ -42,13 +41,11 @@ HEAD = "span_boundary"
 
 
 @spec
-class SpanBoundary(Objective):
+class SpanBoundary(StatesExamples):
     """Predicts masked spans from the tokens around them."""
 
     paper: ClassVar[str] = "Joshi et al. 2020"
 
-    examples: ExamplesSpec | None = None
-    """What forms an example; None means whatever others need."""
     longest: PositiveInt = 15
     """The most tokens of a span that are predicted."""
 

@@ -28,13 +28,13 @@ from torch import Tensor
 from clozeworks.arrays import Int64Array
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.model import Model
-from clozeworks.data.examples import ExamplesSpec
 from clozeworks.errors import SettingError
 from clozeworks.objectives.batch import BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.objectives.noise import ChoiceSpec
 from clozeworks.objectives.noise.alternating_spans import AlternatingSpans
 from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.sentinels import Corrupted, corrupt
+from clozeworks.objectives.objective import StatesExamples
 from clozeworks.objectives.teacher_forcing import TeacherForced, answer_part, decoded
 from clozeworks.rng import RandomStream
 from clozeworks.spec import spec
@@ -92,13 +92,11 @@ class CorruptedSpans(TeacherForced):
 
 
 @spec
-class SpanCorruption(CorruptedSpans):
+class SpanCorruption(StatesExamples, CorruptedSpans):
     """Masks spans and predicts them with a decoder."""
 
     paper: ClassVar[str] = "Raffel et al. 2020"
 
-    examples: ExamplesSpec | None = None
-    """What forms an example."""
     hide: ChoiceSpec = AlternatingSpans()
     """Which tokens, and how many."""
     sentinels: Sentinels = "named"

@@ -70,19 +70,15 @@ def answer_part(answers: Int64Array, lengths: Int64Array, start: int) -> TargetA
 
 
 def decoded(
-    model: Model, tensors: BatchTensors, part: Mapping[str, Tensor], read: Tensor | None = None
+    model: Model, tensors: BatchTensors, part: Mapping[str, Tensor], read: Tensor
 ) -> Tensor:
-    """The decoder's hidden states at all tokens of the targets, (n, W).
-
-    It reads the right tokens of `part`, or others in their place, (n,).
-    """
+    """The decoder's hidden states at all tokens of the targets, (n, W), where it reads `read`."""
     encoded = AttentionSource(model(tensors.ids, tensors.layout, tensors.types), tensors.layout)
-    read = part[READ] if read is None else read
     return model.decode(read, Layout(part[LENGTHS].tolist()), encoded)
 
 
 def continued(
-    model: Model, tensors: BatchTensors, part: Mapping[str, Tensor], read: Tensor | None = None
+    model: Model, tensors: BatchTensors, part: Mapping[str, Tensor], read: Tensor
 ) -> Tensor:
     """The same of a model without a decoder, where targets continue the text, (n, W).
 
@@ -94,7 +90,6 @@ def continued(
     positions, before = both.positions(device), tensors.layout.sizes(device)[both.rows(device)]
     ids = torch.empty(both.total, dtype=tensors.ids.dtype, device=device)
     ids[positions < before] = tensors.ids
-    read = part[READ] if read is None else read
     # What an encoder-decoder begins with is the text's last token here.
     ids[positions >= before] = read[answers.positions(device) > 0]
     hidden_states: Tensor = model(ids, both, torch.zeros_like(ids))

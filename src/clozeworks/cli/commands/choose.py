@@ -118,7 +118,9 @@ def choose(
                 progress=progress,
             )
         runs.append(chosen)
-    _print(items, words, runs, json_lines)
+    # The most tokens of each prompt that a run had no room for.
+    unread = [max(chosen.unread for chosen in several) for several in zip(*runs, strict=True)]
+    _print(items, words, runs, unread, json_lines)
     wanted = len(items) * shots * seeds
     if missing:
         print(
@@ -132,7 +134,7 @@ def choose(
             f"{loaded.max_length:,} tokens.",
             file=sys.stderr,
         )
-    report_unread(_unread(runs), loaded.max_length)
+    report_unread(unread, loaded.max_length)
     _report_accuracy(items, words, runs)
 
 
@@ -190,30 +192,21 @@ def _words(labels: str | None, shown: "Sequence[TextItem]") -> dict[str, str]:
     return words
 
 
-def _means(runs: "Sequence[Sequence[Chosen]]", number: int) -> dict[str, float]:
-    """The scores of a text, over all seeds; the highest first."""
-    per_seed = [run[number].scores for run in runs]
-    means = {word: sum(scores[word] for scores in per_seed) / len(runs) for word in per_seed[0]}
-    return dict(sorted(means.items(), key=lambda pair: -pair[1]))
-
-
-def _unread(runs: "Sequence[Sequence[Chosen]]") -> list[int]:
-    """The maximum number of tokens of each prompt that a run had no room for."""
-    return [max(chosen.unread for chosen in several) for several in zip(*runs, strict=True)]
-
-
 def _print(
     items: "Sequence[TextItem]",
     words: Mapping[str, str],
     runs: "Sequence[Sequence[Chosen]]",
+    unread: Sequence[int],
     json_lines: bool,
 ) -> None:
     from clozeworks.cli.display.highlight import shortened
 
     names = {word: name for name, word in words.items()}
-    unread = _unread(runs)
     for number, item in enumerate(items):
-        scores = {names[word]: score for word, score in _means(runs, number).items()}
+        per_seed = [run[number].scores for run in runs]
+        means = {word: sum(scores[word] for scores in per_seed) / len(runs) for word in per_seed[0]}
+        ranked = sorted(means.items(), key=lambda pair: -pair[1])
+        scores = {names[word]: score for word, score in ranked}
         label = next(iter(scores))
         if json_lines:
             record: dict[str, object] = {"text": item.text, "label": label, "scores": scores}

@@ -84,7 +84,10 @@ def embed(
         sys.stdout.flush()
     else:
         write_vectors(out, vectors, texts.texts, overwrite=overwrite)
-    _say_how(loaded.pooling, modes, normalize)
+    how = str(loaded.pooling) if modes is None else f"{' + '.join(modes)} pooling (as asked)"
+    if normalize is not None:
+        how += "; scaled to length 1 (as asked)" if normalize else "; not scaled (as asked)"
+    print(f"Pooling: {how}.", file=sys.stderr)
     if before := loaded.prompts.find(prompt):
         print(f"Prompt: {before}.", file=sys.stderr)
     skipped = f" ({counted(texts.skipped, 'blank one')} left out)" if texts.skipped else ""
@@ -95,13 +98,3 @@ def embed(
     )
     if out is not None and out.suffix == ".npy":
         print(f"Read them with: numpy.load({str(out)!r})", file=sys.stderr)
-
-
-def _say_how(pooling: object, modes: list[str] | None, normalize: bool | None) -> None:
-    """States how vectors were made, always."""
-    description = str(pooling)
-    if modes is not None:
-        description = f"{' + '.join(modes)} pooling (as asked)"
-    if normalize is not None:
-        description += "; scaled to length 1 (as asked)" if normalize else "; not scaled (as asked)"
-    print(f"Pooling: {description}.", file=sys.stderr)

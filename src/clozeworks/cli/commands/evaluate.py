@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
@@ -110,7 +110,9 @@ def evaluate(
     reading = options.reading(item)
     writes = measured_task is not None and measured_task.writes
     if reading.labels is reading.separator is None and not writes:
-        reading = replace(reading, labels=_known_labels(measured_task))
+        # Whole numbers in a file may be names, too: as the model's labels are.
+        labels = "one" if measured_task is None else measured_task.label_kind
+        reading = replace(reading, labels=None if labels == "several" else labels)
     labelled = _read(file, measured_task, reading, bad)
     begin = time.monotonic()
     if measured_task is None:
@@ -133,11 +135,7 @@ def evaluate(
 def _kind(
     loaded: "LanguageModel", task: str | None, file: Path, options: LabelledOptions
 ) -> "type[Task[Any, Any]] | None":
-    """The task: as --task, the model folder or the file says; None for gaps.
-
-    Raises:
-        UnsupportedError: If the model has no head to measure.
-    """
+    """The task: as --task, the model folder or the file says; None for gaps."""
     from clozeworks.inference.cloze import GapItem
     from clozeworks.tasks.task import command_name, task_classes
 
@@ -203,12 +201,7 @@ def _guessed(
 def _with_threshold(
     loaded: "LanguageModel", kind: "type[Task[Any, Any]]", threshold: float | None
 ) -> "Task[Any, Any]":
-    """The model's task, with another threshold if one is given.
-
-    Raises:
-        UnsupportedError: If the model has no head for it.
-        SettingError: If there is a threshold where none has an effect.
-    """
+    """The model's task, with another threshold if one is given."""
     if threshold is not None and "threshold" not in kind.command_options:
         rule = f"{kind.item_type.command} has no threshold, only questions have one"
         raise SettingError("--threshold", threshold, rule, "leave it out")
@@ -216,20 +209,10 @@ def _with_threshold(
     return task if threshold is None else task.configured(threshold=threshold)[0]
 
 
-def _known_labels(task: "Task[Any, Any] | None") -> Literal["one", "numbers"] | None:
-    """The kind of a model's labels: whole numbers in a file may be names, too."""
-    kind = "one" if task is None else task.label_kind
-    return None if kind == "several" else kind
-
-
 def _read(
     file: Path, task: "Task[Any, Any] | None", reading: "Reading", bad: "BadRows"
 ) -> "Labelled":
-    """Reads labelled data and prints which columns were taken for what.
-
-    Raises:
-        InputError: If it cannot be used as it is, or has no labels.
-    """
+    """Reads labelled data and prints which columns were taken for what."""
     from clozeworks.data.labelled.reading import read_items
     from clozeworks.tasks.classify import TextItem
 

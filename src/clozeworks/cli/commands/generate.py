@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from clozeworks.inference.streaming import StreamChunk, WrittenText
 
 app = App(name="clozeworks generate", help_format="plaintext", version_flags=[])
+# An option that may be given several times.
+Strings = Annotated[tuple[str, ...], Parameter(negative="", show_default=False)]
 # Prompts that are answered before the next ones.
 _CHUNK = 256
 
@@ -59,7 +61,7 @@ class Settings:
 
     max_new_tokens: int | None = None
     min_new_tokens: int | None = None
-    stop: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = ()
+    stop: Strings = ()
     sample: Annotated[bool | None, Parameter(negative="")] = None
     temperature: Annotated[float | None, Parameter(alias="-t")] = None
     top_k: int | None = None
@@ -76,12 +78,8 @@ class Settings:
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
     no_repeat_ngram_size: int | None = None
-    bad_words: Annotated[
-        tuple[str, ...], Parameter(name="--bad-word", negative="", show_default=False)
-    ] = ()
-    required_words: Annotated[
-        tuple[str, ...], Parameter(name="--required-word", negative="", show_default=False)
-    ] = ()
+    bad_words: Annotated[Strings, Parameter(name="--bad-word")] = ()
+    required_words: Annotated[Strings, Parameter(name="--required-word")] = ()
     num_return_sequences: Annotated[int, Parameter(alias="-n")] = 1
     top_logprobs: int = 0
 

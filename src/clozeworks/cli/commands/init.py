@@ -35,7 +35,8 @@ def pretrain(
         objective: bert, roberta, t5, gpt2 or another paper's name; bert if not given.
         run: The folder of the run; run if not given.
     """
-    from clozeworks.errors import OutputError, SettingError
+    from clozeworks.errors import OutputError, SettingError, UnknownName
+    from clozeworks.families.family import published_sizes
     from clozeworks.jobs.pretrain.recipe import read_recipe
     from clozeworks.jobs.recipe_text import recipe_text
     from clozeworks.storage.atomic import atomic_file
@@ -51,7 +52,9 @@ def pretrain(
         text = _text_like(file, like, run, corpus)
     else:
         size, objective = size or "bert-tiny", objective or "bert"
-        _check_size(size)
+        known = published_sizes()
+        if size not in known and not Path(size).is_dir() and "/" not in size:
+            raise UnknownName("size", size, known)
         settings = {
             "run": str(run or "run"),
             "model": {"start": size},
@@ -86,12 +89,3 @@ def _text_like(file: Path, like: str, run: Path | None, corpus: Path | None) -> 
             line = f"{key} = {written}".replace("\\", r"\\")
             text = re.sub(rf"(?m)^{key} = .*$", line, text)
     return text
-
-
-def _check_size(size: str) -> None:
-    from clozeworks.errors import UnknownName
-    from clozeworks.families.family import published_sizes
-
-    known = published_sizes()
-    if size not in known and not Path(size).is_dir() and "/" not in size:
-        raise UnknownName("size", size, known)

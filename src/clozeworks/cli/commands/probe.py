@@ -132,7 +132,8 @@ def page(result: "Probed", model: str, columns: str, dropped: int) -> list[str]:
     if result.long:
         read = counted(result.long, "item was", "items were")
         lines.append(f"{read} read through several windows.")
-    lines += ["", *_table(result), ""]
+    head = ["layers", result.baseline.measured.primary, "95 %", "strength", "seconds"]
+    lines += ["", *aligned([head, *map(_cells, (result.baseline, *result.rows))]), ""]
     for row in result.rows:
         if row.layer_weights:
             weights = ", ".join(f"{weight:.2f}" for weight in row.layer_weights)
@@ -160,12 +161,6 @@ def _verdict(result: "Probed") -> str:
         items = counted(result.dev, "item")
         return f"{verdict}; but their intervals overlap: with {items} it may be chance."
     return f"{verdict}."
-
-
-def _table(result: "Probed") -> list[str]:
-    primary = result.baseline.measured.primary
-    head = ["layers", primary, "95 %", "strength", "seconds"]
-    return aligned([head, _cells(result.baseline), *map(_cells, result.rows)])
 
 
 def _cells(row: "ProbeRow") -> list[str]:

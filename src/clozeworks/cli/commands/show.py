@@ -48,7 +48,6 @@ def show(
         blueprint = family.blueprint(family.published(model), parts)
         config: Mapping[str, Any] = family.published(model)
         notes: list[str] = []
-        title = f"{model} ({family.model_type}, {family.paper})"
     else:
         from clozeworks.errors import HubError, SettingError
         from clozeworks.language_model import load
@@ -61,7 +60,6 @@ def show(
             raise _with_size(error, model, list(sizes)) from error
         blueprint, config = loaded.blueprint, loaded.checkpoint.config
         family = loaded.family
-        title = f"{model} ({family.model_type}, {family.paper})"
         notes = [*loaded.report.lines(), f"embed: {loaded.pooling}"]
         notes += [f"prompt {name}: {text!r}" for name, text in loaded.prompts.texts.items() if text]
         if default := loaded.prompts.find():
@@ -77,7 +75,7 @@ def show(
     from clozeworks.cli.display.table import aligned
     from clozeworks.core.tree import tree
 
-    print(title)
+    print(f"{model} ({family.model_type}, {family.paper})")
     limit = max_positions_of(blueprint, config)
     print(f"texts of up to {limit:,} tokens" if limit else "texts of any length")
     rows = []

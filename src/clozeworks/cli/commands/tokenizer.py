@@ -85,8 +85,13 @@ def train(
         raise SettingError("--cased", SET, f"{style.kind} always keeps case", "leave it out")
     if isinstance(style, WordPieceStyle):
         style = replace(style, lowercase=not cased)
+    extra = extra or []
+    for index, name in enumerate(extra):
+        if not name.strip():
+            raise SettingError("--extra", name, "a token needs a name", "leave it out")
+        if name in style.special.names() or name in extra[:index]:
+            raise SettingError("--extra", name, "there is such a token already", "leave it out")
     if extra:
-        _check_extra(extra, style)
         special = replace(style.special, extra=(*style.special.extra, *extra))
         style = replace(style, special=special)
     check_target(out, overwrite=overwrite)
@@ -134,15 +139,6 @@ def _style(kind: "StyleKind | None", family: str | None) -> "Style":
         rule = f"tokenizers of --family {family} are {style.kind}"
         raise SettingError("--kind", kind, rule, "leave one of the two out")
     return style
-
-
-def _check_extra(extra: list[str], style: "Style") -> None:
-    """Complains about names that are blank or taken."""
-    for index, name in enumerate(extra):
-        if not name.strip():
-            raise SettingError("--extra", name, "a token needs a name", "leave it out")
-        if name in style.special.names() or name in extra[:index]:
-            raise SettingError("--extra", name, "there is such a token already", "leave it out")
 
 
 @app.command(name="bytes")

@@ -29,14 +29,9 @@ def lines(
     limit: int,
     examples: Examples | None,
 ) -> Iterator[str]:
-    """The first examples of a batch: tokens, masked ones marked, and targets.
+    """The first `limit` examples of a batch: tokens, masked ones marked, and targets.
 
-    Args:
-        clean: The examples before masking.
-        batch: The same after masking.
-        tokenizer: The tokenizer.
-        limit: How many examples are shown, each with all its views.
-        examples: Tells which documents they come from; None if that would not help.
+    `examples` tells which documents they come from; None if that would not help.
     """
     for number in range(min(limit * batch.views, len(clean))):
         begin, length = int(clean.starts[number]), int(clean.lengths[number])

@@ -23,13 +23,12 @@ def page(corpus: Corpus, samples: int, seed: int) -> str:
         "",
         counts(manifest),
     ]
-    settings = manifest["made"]["settings"]
-    changed = {
-        name: value
-        for name, value in settings.items()
+    settings = [
+        f"{name}={'+'.join(map(str, value)) if isinstance(value, list) else value}"
+        for name, value in manifest["made"]["settings"].items()
         if value is not None and value is not False and value != []
-    }
-    lines += ["", "made with: " + ", ".join(f"{name}={_word(v)}" for name, v in changed.items())]
+    ]
+    lines += ["", "made with: " + ", ".join(settings)]
     for what in ("sentence", "document"):
         lengths = [split[f"{what}_lengths"] for split in manifest["splits"].values()]
         total = [sum(column) for column in zip_longest(*lengths, fillvalue=0)]
@@ -86,10 +85,6 @@ def histogram(classes: list[int]) -> list[str]:
         bar = "█" * round(BAR * classes[number] / limit) or ("▏" if classes[number] else "")
         rows.append((label, f"{classes[number]:,}", bar))
     return [f"  {line}" for line in aligned(rows, left=(2,))]
-
-
-def _word(value: object) -> str:
-    return "+".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _samples(corpus: Corpus, split: Split, limit: int, seed: int) -> list[str]:

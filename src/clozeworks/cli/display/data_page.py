@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from clozeworks.cli.display.table import aligned, filled, width
+from clozeworks.cli.display.table import aligned
 from clozeworks.wording import counted
 
 if TYPE_CHECKING:
@@ -60,18 +60,14 @@ def _part(name: str, part: "DataPart") -> list[str]:
 
 
 def _bars(amounts: "tuple[Amount, ...]") -> list[str]:
-    shown = amounts[:MOST_LABELS]
-    names = [_short(amount.name) for amount in shown]
-    wide = max(map(width, names))
-    digits = max(len(f"{amount.count:,}") for amount in shown)
-    most = max(amount.fraction for amount in amounts)
-    lines = [
-        f"    {filled(name, wide)}  {amount.count:>{digits},}  "
-        f"{amount.fraction:>6.1%}  {'█' * round(BAR * amount.fraction / most) or '▏'}"
-        for name, amount in zip(names, shown, strict=True)
-    ]
-    rest = len(amounts) - len(shown)
-    return [*lines, *([f"    and {rest:,} more"] if rest else [])]
+    highest = max(amount.fraction for amount in amounts)
+    rows = []
+    for amount in amounts[:MOST_LABELS]:
+        bar = "█" * round(BAR * amount.fraction / highest) or "▏"
+        rows.append((_short(amount.name), f"{amount.count:,}", f"{amount.fraction:>6.1%}", bar))
+    rest = len(amounts) - len(rows)
+    lines = [*aligned(rows, left=(0, 3)), *([f"and {rest:,} more"] if rest else [])]
+    return [f"    {line}" for line in lines]
 
 
 def _spreads(spreads: "list[Spread]") -> list[str]:

@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from shutil import get_terminal_size
 from typing import Any
 
 from clozeworks.cli.display.progress import duration
@@ -48,15 +49,17 @@ class TrainingProgress(Callback):
         self._began = self._began or (step, now)
         if self._live:
             self._clear()
-            _print(self._line(step, record, now)[: _width()])
+            _print(self._line(step, record, now)[: get_terminal_size().columns - 1])
         elif now - self._shown >= self._every or step == self.steps:
             self._shown = now
             _print(self._line(step, record, now) + "\n")
 
     def on_evaluate(self, step: int, record: Mapping[str, Any]) -> None:
         """Prints what was measured on held-out text."""
-        judged = record.get("judged")
-        more = f"; {_judgement(judged)}" if judged else ""
+        more = ""
+        if judged := record.get("judged"):
+            name, best = judged["primary"], ", the best so far" if judged["best"] else ""
+            more = f"; {name} {judged['values'][name]:.4f}{best}"
         self.on_message(f"step {step:,}, held-out text: {parts_of(record['evaluation'])}{more}")
 
     def _line(self, step: int, record: Mapping[str, Any], now: float) -> str:
@@ -98,16 +101,3 @@ def parts_of(record: Mapping[str, Any]) -> str:
         for name, part in record.items()
         if isinstance(part, Mapping) and "loss" in part
     )
-
-
-def _judgement(judged: Mapping[str, Any]) -> str:
-    """The primary metric of an evaluation, in a few words."""
-    name = judged["primary"]
-    best = ", the best so far" if judged["best"] else ""
-    return f"{name} {judged['values'][name]:.4f}{best}"
-
-
-def _width() -> int:
-    import shutil
-
-    return shutil.get_terminal_size().columns - 1
