@@ -1,6 +1,8 @@
 """The output of commands: a file or standard output, kept if the work is stopped."""
 
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -60,6 +62,26 @@ def open_output(
     else:
         stop.add_note(f"{message}.")
     raise stop
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Lets Ctrl-C and SIGTERM wait for the end of the block, so that what is written is counted."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    waiting: list[int] = []
+    before = {
+        number: signal.signal(number, lambda number, frame: waiting.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    for stop in waiting[:1]:
+        signal.raise_signal(stop)
 
 
 def report_unread(unread: Sequence[int], max_length: int | None) -> None:

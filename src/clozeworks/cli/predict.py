@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, ClassVar
 from cyclopts import Parameter
 
 from clozeworks.cli.inputs import TableOptions, check_minimum
-from clozeworks.cli.outputs import open_output
+from clozeworks.cli.outputs import open_output, uninterrupted
 from clozeworks.errors import SET, InputError, SettingError
 from clozeworks.wording import counted
 
@@ -135,13 +135,15 @@ def answer_all(
             if change is not None:
                 answers = list(map(change, answers))
             for item, answer in zip(chunk, answers, strict=True):
-                if console is not None:
-                    show(console, task.shown(item, answer, top or 1))
-                else:
-                    record = record_of(item, answer, top)
-                    file.write(json.dumps(record, ensure_ascii=escaped) + "\n")
-                count += 1
-                long += answer.windows > 1
+                if console is None:
+                    record = json.dumps(record_of(item, answer, top), ensure_ascii=escaped)
+                with uninterrupted():  # a text that is written is counted
+                    if console is not None:
+                        show(console, task.shown(item, answer, top or 1))
+                    else:
+                        file.write(record + "\n")
+                    count += 1
+                    long += answer.windows > 1
             file.flush()
         if not count:
             raise nothing(inputs.origin, bad)

@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from cyclopts import App, Parameter
 
-from clozeworks.cli.outputs import open_output
+from clozeworks.cli.outputs import open_output, uninterrupted
 from clozeworks.cli.predict import ReadingOptions, dropped_rows, needs_escapes, nothing
 from clozeworks.errors import SettingError
 from clozeworks.wording import counted
@@ -276,17 +276,19 @@ def _write_all(
                     if chunk.whole is None:
                         unfinished[key] = chunk
                         continue
-                    totals.add(chunk.whole, max_new_tokens)
-                    unfinished.pop(key, None)
-                    finished[key] = chunk.whole
+                    with uninterrupted():  # a text that is counted is written, once
+                        totals.add(chunk.whole, max_new_tokens)
+                        unfinished.pop(key, None)
+                        finished[key] = chunk.whole
+                        while all((following, number) in finished for number in numbers):
+                            for number in numbers:
+                                text = finished.pop((following, number))
+                                shown = _shown(text, first + following, number, readable, escaped)
+                                file.write(shown)
+                            file.flush()
+                            following += 1
                     if progress is not None:
                         progress(totals.texts, 0)
-                    while all((following, number) in finished for number in numbers):
-                        for number in numbers:
-                            text = finished.pop((following, number))
-                            file.write(_shown(text, first + following, number, readable, escaped))
-                        file.flush()
-                        following += 1
                 unfinished.clear()
             finally:
                 # A search may find fewer texts than wanted; whoever stops it keeps what there is.
