@@ -132,10 +132,8 @@ class LabelledTexts(Item):
     ) -> tuple[Sequence[Item], str]:
         """Reads the labels, whose kind shows in all of them together."""
         cells = [(item.gold, item.source_location) for item in items]
-        labels, usable, kind = read_labels(cells, reading.labels, reading.separator, bad)
-        known = zip(items, labels, usable, strict=True)
-        settled = [replace(item, label=label) for item, label, fits in known if fits]  # type: ignore[type-var]
-        return settled, kind
+        labels, kind = read_labels(cells, reading.labels, reading.separator, bad)
+        return [replace(items[number], label=label) for number, label in labels.items()], kind  # type: ignore[type-var]
 
     @classmethod
     def described_labels(cls, has_column: bool, kind: str) -> str:

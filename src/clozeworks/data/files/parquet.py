@@ -7,7 +7,7 @@ from typing import Any
 
 from clozeworks.data.files.compression import Position
 from clozeworks.data.files.encodings import open_file, printable
-from clozeworks.data.files.fields import TEXT_COLUMN, column_index
+from clozeworks.data.files.fields import text_columns
 from clozeworks.errors import InputError, MissingExtra
 
 _ROWS = 64  # held at a time; a row can be a whole book
@@ -94,26 +94,21 @@ def _rows(
 
 
 def _of_strings(columns: Sequence[str] | None, origin: str, schema: Any, pyarrow: Any) -> list[str]:
-    if not columns:
-        strings = [field.name for field in schema if _is_string(field.type, pyarrow)]
-        only = len(strings) == 1 and TEXT_COLUMN not in schema.names
-        columns = strings if only else [TEXT_COLUMN]
-    names = []
-    for column in columns:
-        field = schema.field(column_index(schema.names, column, origin))
-        if not _is_string(field.type, pyarrow):
+    def is_string(index: int) -> bool:
+        kind = schema.field(index).type
+        if pyarrow.types.is_dictionary(kind):
+            kind = kind.value_type
+        return bool(pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind))
+
+    indices = text_columns(schema.names, columns, origin, is_string)
+    for index in indices:
+        if not is_string(index):
+            field = schema.field(index)
             raise InputError(
-                f"{origin}: the column {column!r} holds {field.type}; it must hold strings; choose "
-                "another with --column, or convert it."
+                f"{origin}: the column {field.name!r} holds {field.type}; it must hold strings; "
+                "choose another with --column, or convert it."
             )
-        names.append(field.name)
-    return names
-
-
-def _is_string(kind: Any, pyarrow: Any) -> bool:
-    if pyarrow.types.is_dictionary(kind):
-        kind = kind.value_type
-    return bool(pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind))
+    return [schema.names[index] for index in indices]
 
 
 def _values(values: Any, origin: str, before: int) -> list[Any]:

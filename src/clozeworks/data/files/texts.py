@@ -13,7 +13,7 @@ from typing import BinaryIO, NamedTuple, overload
 
 from clozeworks.data.files.compression import Position, check_format
 from clozeworks.data.files.encodings import check_characters, printable
-from clozeworks.data.files.fields import TEXT_COLUMN, absent, column_index, not_a_string
+from clozeworks.data.files.fields import absent, is_number, not_a_string, text_columns
 from clozeworks.data.files.lines import DEFAULT_ENCODING, STANDARD_INPUT, read_lines, stream_lines
 from clozeworks.data.files.parquet import parquet_texts
 from clozeworks.data.files.tables import (
@@ -225,8 +225,10 @@ def _fields(
     names: list[str] = []
     for number, value in objects:
         if not names:
-            names = [_field_name(column, value) for column in columns or ()]
-            names = names or [_guessed_field(value)]
+            fields, is_text = list(value), [isinstance(text, str) for text in value.values()]
+            where = f"{unit} {number:,}"
+            indices = text_columns(fields, columns, where, is_text.__getitem__, "field")
+            names = [fields[index] for index in indices]
         texts = []
         for name in names:
             text = value.get(name)
@@ -241,20 +243,6 @@ def _fields(
         yield number, texts
 
 
-def _field_name(column: str, value: dict[str, object]) -> str:
-    """A field's name; a number stands for a field of the first object if none is called so."""
-    if column in value or not column.isdecimal() or not 1 <= int(column) <= len(value):
-        return column
-    return list(value)[int(column) - 1]
-
-
-def _guessed_field(value: dict[str, object]) -> str:
-    strings = [name for name, text in value.items() if isinstance(text, str)]
-    if TEXT_COLUMN in value or len(strings) != 1:
-        return TEXT_COLUMN
-    return strings[0]
-
-
 def _separated(
     rows: Iterator[TableLine], origin: str, suffix: str, columns: Sequence[str] | None, header: bool
 ) -> Iterator[NumberedTexts]:
@@ -263,28 +251,11 @@ def _separated(
     where = f"{origin}, row {first_number:,}"
     if len(first) == 1 and not columns:
         check_separator(first, where, suffix)
-    indices = [column_index(names, column, where) for column in columns or ()]
+    indices = text_columns(names, columns, where, bool) if columns else []
     if not header and first:
         rows = chain([(first_number, first)], rows)
     for number, row in even_rows(rows, len(first), origin, suffix):
         if not indices:
-            indices = [column_index(names, _guessed_column(names, row), where)]
+            is_text = [len(row) == 1 or not (cell == "" or is_number(cell)) for cell in row]
+            indices = text_columns(names, columns, where, is_text.__getitem__)
         yield number, [row[index] for index in indices]
-
-
-def _guessed_column(names: Sequence[str], row: Sequence[str]) -> str:
-    """Chooses the only column that does not hold numbers."""
-    if TEXT_COLUMN in names:
-        return TEXT_COLUMN
-    if len(names) == 1:
-        return names[0]
-    strings = [name for name, cell in zip(names, row, strict=True) if not _is_number(cell)]
-    return strings[0] if len(strings) == 1 else TEXT_COLUMN
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell or "nan")
-    except ValueError:
-        return False
-    return True

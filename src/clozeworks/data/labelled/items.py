@@ -116,7 +116,7 @@ class Item:
     is_prose: ClassVar[bool] = True
     """Whether its texts are as people write them; if not, spaces and signs say nothing."""
     label_kinds: ClassVar[Mapping[str, str]] = {"labels": "labels", NO_LABELS: "no labels"}
-    """The kinds of labels files may have, and what a person calls each."""
+    """The kinds of labels files may have, the usual first, and what a person calls each."""
     labels_needed: ClassVar[bool] = True
     """Whether something can be done only with labels."""
     example: ClassVar[tuple[str, ...]] = ("a text of yours",)
@@ -284,7 +284,7 @@ class Item:
     ) -> tuple[Sequence["Item"], str]:
         """The items with their labels read, now that all files are, and the kind of the labels."""
         known = any(item.gold is not None for item in items)
-        return items, "labels" if known else NO_LABELS
+        return items, next(iter(cls.label_kinds)) if known else NO_LABELS
 
     @classmethod
     def described_labels(cls, has_column: bool, kind: str) -> str:

@@ -4,7 +4,7 @@ An answer that does not stand where the file says is moved, if its text stands i
 exactly once; otherwise nobody knows which one was meant, and the row is bad.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -178,14 +178,6 @@ class QuestionItem(Item):
         """A document with the layout of SQuAD, as it was written."""
         document = _document(path, suffix, encoding)
         return None if document is None else _written_squad(document, printable(path))
-
-    @classmethod
-    def settle(
-        cls, items: Sequence[Item], reading: Reading, bad: BadRows
-    ) -> tuple[Sequence[Item], str]:
-        """They have answers if any has one, or is known to have none."""
-        known = any(item.gold is not None for item in items)
-        return items, "answers" if known else NO_LABELS
 
 
 def _document(path: Path, suffix: str, encoding: str) -> Any:
