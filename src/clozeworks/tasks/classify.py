@@ -33,6 +33,7 @@ from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.text_classes import TEXT_POOLINGS, TextClasses
 from clozeworks.core.loss import LossTerm
 from clozeworks.core.model import Model
+from clozeworks.data.augment.changing import TextEditor
 from clozeworks.data.files.encodings import printable
 from clozeworks.data.files.lines import read_lines
 from clozeworks.data.files.tables import nothing
@@ -43,7 +44,6 @@ from clozeworks.data.labelled.items import (
     ItemLocations,
     Label,
     Role,
-    TextEditor,
     wrong_text,
 )
 from clozeworks.data.labelled.labels import (

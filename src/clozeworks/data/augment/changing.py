@@ -81,12 +81,15 @@ class WordByWord(Augment):
 
     def change(self, item: Item, rng: RandomStream, epoch: int, index: int) -> Item:
         """Changes each text of an item with random numbers of its own."""
-        return item.augmented(_Editor(self.way, rng, epoch, index))
+        return item.augmented(TextEditor(self.way, rng, epoch, index))
 
 
 @dataclass(frozen=True, slots=True)
-class _Editor:
-    """Changes the texts of one item; the name of a text decides its random numbers."""
+class TextEditor:
+    """Changes the texts of one item, so that what is known about them stays right.
+
+    The name of a text decides which random numbers it gets.
+    """
 
     way: TextChange
     rng: RandomStream
@@ -94,17 +97,20 @@ class _Editor:
     index: int
 
     def text(self, text: str, name: str) -> str:
+        """A changed text."""
         return self._edited(Passage.of_text(text), name).text
 
     def text_with_spans(
         self, text: str, spans: Sequence[Span], name: str
     ) -> tuple[str, list[Span]]:
+        """A changed text whose spans stay as they are, and where they are now."""
         edited = self._edited(Passage.of_text(text, spans), name)
         return edited.text, [edited.moved(*span) for span in spans]
 
     def words(
         self, text: str, spans: Sequence[Span], tags: Sequence[str] | None, name: str
     ) -> tuple[str, list[Span], list[int]]:
+        """A changed text, where its words are now, and the number of the old word each goes by."""
         passage = Passage.of_words(text, spans, tags)
         changes = self._changes(passage, name)
         rewritten = rewrites(passage, changes)

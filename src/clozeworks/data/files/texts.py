@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, overload
+from typing import BinaryIO, overload
 
 from clozeworks.data.files.compression import Position, check_format
 from clozeworks.data.files.encodings import check_characters, printable
@@ -33,16 +33,8 @@ HEADER_SUFFIXES = (".csv", ".tsv")
 NumberedTexts = tuple[int, Sequence[str | None]]
 
 
-class TextRows(NamedTuple):
-    """The texts of a file, as they are read.
-
-    Attributes:
-        unit: What a row is called: line, row or object.
-        rows: The number of each, and its texts.
-    """
-
-    unit: str
-    rows: Iterator[NumberedTexts]
+# What a row of a file is called (line, row or object), and the rows as they are read.
+TextRows = tuple[str, Iterator[NumberedTexts]]
 
 
 class SourceLocations(Sequence[str]):
@@ -120,32 +112,32 @@ def read_texts(
     if isinstance(source, Path):
         check_header([source], header)
         columns = None if column is None else [column]
-        rows = text_rows(source, columns=columns, header=header, encoding=encoding)
+        unit, rows = text_rows(source, columns=columns, header=header, encoding=encoding)
     else:
         if column is not None or header is not None:
             name = "--header" if column is None else "--column"
             rule = f"{origin} has no columns, each line is a text"
             raise SettingError(name, SET, rule, f"leave {name} out")
         lines = chain.from_iterable(stream_lines(source, encoding=encoding, origin=origin))
-        rows = _line_rows(lines)
+        unit, rows = _line_rows(lines)
     texts: list[str] = []
     numbers = array("q")
     skipped = 0
-    for number, (text,) in rows.rows:
+    for number, (text,) in rows:
         if text is None or not text or text.isspace():
             if not skip_blank:
                 raise InputError(
-                    f"{origin}, {rows.unit} {number:,}: the text is blank; fill it in, or leave "
-                    f"out such {rows.unit}s with --skip-blank."
+                    f"{origin}, {unit} {number:,}: the text is blank; fill it in, or leave "
+                    f"out such {unit}s with --skip-blank."
                 )
             skipped += 1
             continue
         texts.append(text)
         numbers.append(number)
     if not texts:
-        what = f"only blank {rows.unit}s" if skipped else "no texts"
+        what = f"only blank {unit}s" if skipped else "no texts"
         raise InputError(f"{origin} holds {what}; there must be at least one text; check the file.")
-    locations = SourceLocations(numbers, lambda number: f"{origin}, {rows.unit} {number:,}")
+    locations = SourceLocations(numbers, lambda number: f"{origin}, {unit} {number:,}")
     return Texts(texts, locations, origin, skipped)
 
 
@@ -199,7 +191,7 @@ def text_rows(
     suffix = check_format(path, TEXT_SUFFIXES)
     if suffix == ".parquet":
         rows = parquet_texts(path, columns, position)
-        return TextRows("row", (row for row in rows if row[0]))
+        return "row", (row for row in rows if row[0])
     lines = read_lines(path, encoding=encoding, position=position)
     if suffix == ".txt":
         if columns:
@@ -210,13 +202,13 @@ def text_rows(
         return _line_rows(lines)
     if suffix in HEADER_SUFFIXES:
         separated = separated_rows(lines, origin, suffix)
-        return TextRows("row", _separated(separated, origin, suffix, columns, header is not False))
+        return "row", _separated(separated, origin, suffix, columns, header is not False)
     unit, objects = json_objects(lines, origin, suffix)
-    return TextRows(unit, _fields(objects, f"{origin}, {unit}", columns))
+    return unit, _fields(objects, f"{origin}, {unit}", columns)
 
 
 def _line_rows(lines: Iterable[str]) -> TextRows:
-    return TextRows("line", ((number, (line,)) for number, line in enumerate(lines, start=1)))
+    return "line", ((number, (line,)) for number, line in enumerate(lines, start=1))
 
 
 def _fields(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from clozeworks.data.augment.changing import TextEditor
 from clozeworks.data.files.encodings import printable
 from clozeworks.data.files.fields import json_type
 from clozeworks.data.files.lines import read_lines
@@ -18,7 +19,7 @@ from clozeworks.data.files.tables import (
     one_object_per_line,
 )
 from clozeworks.data.labelled.bad_rows import BadRows
-from clozeworks.data.labelled.items import NO_LABELS, Item, Role, TextEditor, wrong_text
+from clozeworks.data.labelled.items import NO_LABELS, Item, Role, wrong_text
 from clozeworks.data.labelled.reading import FileItems, Reading
 from clozeworks.data.labelled.written_rows import ChosenRows, WrittenFile, json_line
 
