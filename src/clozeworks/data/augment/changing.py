@@ -4,7 +4,6 @@ What happens to an item is a function of the item, the seed, the epoch and its i
 anew in each epoch, and depends neither on the batch nor on the process that asks.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -44,15 +43,21 @@ class Draw:
 TextChange = Callable[[Passage, Draw], Changes]
 
 
-class Augment(ABC):
+# Changes an item that was chosen, with a stream of random numbers, the epoch and its index.
+ItemChange = Callable[[Item, RandomStream, int, int], Item]
+
+
+@dataclass(frozen=True, slots=True)
+class Augment:
     """Changes items at random.
 
     Attributes:
         probability: How likely an item is to be changed.
+        change: How it is changed.
     """
 
-    def __init__(self, probability: float) -> None:
-        self.probability = probability
+    probability: float
+    change: ItemChange
 
     def __call__(self, item: Item, rng: RandomStream, epoch: int, index: int) -> Item:
         """Changes an item, or leaves it as it is; its label stays the same.
@@ -67,21 +72,10 @@ class Augment(ABC):
             return item
         return self.change(item, rng, epoch, index)
 
-    @abstractmethod
-    def change(self, item: Item, rng: RandomStream, epoch: int, index: int) -> Item:
-        """Changes an item that was chosen; the arguments are those of a call."""
 
-
-class WordByWord(Augment):
-    """Changes the words of all texts of an item in one way."""
-
-    def __init__(self, way: TextChange, probability: float) -> None:
-        super().__init__(probability)
-        self.way = way
-
-    def change(self, item: Item, rng: RandomStream, epoch: int, index: int) -> Item:
-        """Changes each text of an item with random numbers of its own."""
-        return item.augmented(TextEditor(self.way, rng, epoch, index))
+def word_by_word(way: TextChange) -> ItemChange:
+    """Changes the words of all texts of an item in one way, each text with numbers of its own."""
+    return lambda item, rng, epoch, index: item.augmented(TextEditor(way, rng, epoch, index))
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,14 +16,6 @@ def json_type(value: object) -> str:
     return names.get(type(value), "a number")
 
 
-def not_a_string(value: object, where: str, field: str) -> InputError:
-    """Makes the error for a field that holds something other than a text."""
-    return InputError(
-        f"{where}: the field {field!r} is {json_type(value)}; it must be a string; "
-        "choose another field with --column, or put quotation marks around it."
-    )
-
-
 def absent(
     where: str, kind: str, name: str, names: Sequence[str], option: str = "--column"
 ) -> InputError:

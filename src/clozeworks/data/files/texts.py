@@ -7,15 +7,16 @@ Every text remembers its source location, so that a later message can say which 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, overload
 
 from clozeworks.data.files.compression import Position, check_format
 from clozeworks.data.files.encodings import check_characters, printable
-from clozeworks.data.files.fields import absent, is_number, not_a_string, text_columns
+from clozeworks.data.files.fields import absent, is_number, json_type, text_columns
 from clozeworks.data.files.lines import DEFAULT_ENCODING, STANDARD_INPUT, read_lines, stream_lines
-from clozeworks.data.files.parquet import parquet_texts
+from clozeworks.data.files.parquet import parquet_rows, strings
 from clozeworks.data.files.tables import (
     NumberedObject,
     TableLine,
@@ -190,7 +191,7 @@ def text_rows(
     origin = printable(path)
     suffix = check_format(path, TEXT_SUFFIXES)
     if suffix == ".parquet":
-        rows = parquet_texts(path, columns, position)
+        rows = parquet_rows(path, position, partial(strings, columns))
         return "row", (row for row in rows if row[0])
     lines = read_lines(path, encoding=encoding, position=position)
     if suffix == ".txt":
@@ -228,7 +229,10 @@ def _fields(
                 if name not in value:
                     raise absent(f"{unit} {number:,}", "field", name, list(value))
             elif not isinstance(text, str):
-                raise not_a_string(text, f"{unit} {number:,}", name)
+                raise InputError(
+                    f"{unit} {number:,}: the field {name!r} is {json_type(text)}; it must be a "
+                    "string; choose another field with --column, or put quotation marks around it."
+                )
             elif not text.isascii():
                 check_characters(text, f"{unit} {number:,}: the text")
             texts.append(text)
