@@ -1,4 +1,4 @@
-"""Names for the arrays that most files hand around."""
+"""Names for the arrays that most files hand around, and ranges of positions in them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,3 +13,10 @@ Uint64Array = NDArray[np.uint64]
 Float32Array = NDArray[np.float32]
 Float64Array = NDArray[np.float64]
 NamedArrays = Mapping[str, NDArray[Any]]
+
+
+def ranges(begins: Int64Array | int, sizes: Int64Array) -> Int64Array:
+    """The positions of several ranges, one range after the other."""
+    shifts = begins - (np.cumsum(sizes) - sizes)
+    positions: Int64Array = np.arange(sizes.sum()) + np.repeat(shifts, sizes)
+    return positions

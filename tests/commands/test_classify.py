@@ -255,7 +255,8 @@ def test_bad_rows_are_refused_or_dropped_and_counted(
         ),
         "e.jsonl": (
             "9" * 5000,
-            "line 1: a number is too long or the nesting too deep to read; write one JSON object",
+            "line 1: a number is too long or the nesting too deep to read; write one whole JSON "
+            "object per line",
         ),
     }
     dropping = "or drop the row with --skip-bad-rows."

@@ -132,8 +132,8 @@ def test_refusals(refused, train):
         *("data", "check", "trian.csv", "--task", "classify"),
     )
     refused(
-        "train.csv has no column 'lable'; its columns: text, label; correct --columns. Did you "
-        "mean 'label'?",
+        "train.csv has no column 'lable'; its columns: text, label; choose one with --columns. "
+        "Did you mean 'label'?",
         *("data", "check", train, "--task", "classify", "--columns", "label=lable"),
     )
     refused(

@@ -32,6 +32,7 @@ from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.text_classes import TEXT_POOLINGS, TextClasses
 from clozeworks.core.loss import LossTerm
 from clozeworks.core.model import Model
+from clozeworks.data.augment.changing import TextEditor
 from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.columns import LABEL_COLUMNS, TEXT_COLUMNS
 from clozeworks.data.labelled.items import (
@@ -39,7 +40,6 @@ from clozeworks.data.labelled.items import (
     ItemLocations,
     Label,
     Role,
-    TextEditor,
     wrong_text,
 )
 from clozeworks.data.labelled.labels import (
@@ -129,10 +129,8 @@ class LabelledTexts(Item):
     ) -> tuple[Sequence[Item], str]:
         """Reads the labels, whose kind shows in all of them together."""
         cells = [(item.gold, item.source_location) for item in items]
-        labels, usable, kind = read_labels(cells, reading.labels, reading.separator, bad)
-        known = zip(items, labels, usable, strict=True)
-        settled = [replace(item, label=label) for item, label, fits in known if fits]  # type: ignore[type-var]
-        return settled, kind
+        labels, kind = read_labels(cells, reading.labels, reading.separator, bad)
+        return [replace(items[number], label=label) for number, label in labels.items()], kind  # type: ignore[type-var]
 
     @classmethod
     def described_labels(cls, has_column: bool, kind: str) -> str:

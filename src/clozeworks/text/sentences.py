@@ -171,17 +171,9 @@ def _is_word(before: str) -> bool:
 
 
 def _stop(line: str, begin: int, start: int, gap: int, end: int) -> int:
-    """Decides whether a mark ends the sentence it stands in.
+    """Where the sentence that begins at `begin` stops if a mark at `start` ends it, else 0.
 
-    Args:
-        line: The paragraph.
-        begin: Where the sentence begins.
-        start: Where the mark stands.
-        gap: Where white space begins, after the mark and what closes with it.
-        end: Where the text goes on.
-
-    Returns:
-        Where the sentence stops, or 0 if it goes on.
+    White space begins at `gap`, after the mark and what closes with it; the text goes on at `end`.
     """
     mark = line[start]
     if mark == ".":

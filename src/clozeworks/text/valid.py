@@ -39,8 +39,7 @@ def check_texts(what: str, texts: Sequence[str]) -> None:
             f"the {what}s are one str; they must be a list of str; put it in a list: [{what}]."
         )
     for number, text in enumerate(texts, 1):
-        if not isinstance(text, str):
-            check_type(what, number, text)
+        check_type(what, number, text)
 
 
 def check_type(what: str, number: int, text: object) -> None:

@@ -97,9 +97,8 @@ class RelationItem(Item):
         cls, items: Sequence[Item], reading: Reading, bad: BadRows
     ) -> tuple[Sequence[Item], str]:
         cells = [(item.gold, item.source_location) for item in items]
-        labels, usable, kind = read_labels(cells, "one", None, bad)
-        known = zip(items, labels, usable, strict=True)
-        return [replace(item, label=label) for item, label, fits in known if fits], kind
+        labels, kind = read_labels(cells, "one", None, bad)
+        return [replace(items[number], label=label) for number, label in labels.items()], kind
 
     @classmethod
     def has_label_set(cls, kind: str) -> bool:

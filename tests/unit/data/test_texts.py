@@ -134,7 +134,7 @@ class TestJsonLines:
     def test_json_that_cannot_be_read(self, read, complaint, line):
         assert complaint(read, "posts.jsonl", line) == (
             "posts.jsonl, line 1: a number is too long or the nesting too deep to read; "
-            "write one JSON object."
+            "write one whole JSON object per line."
         )
 
     def test_half_a_character(self, read, complaint):

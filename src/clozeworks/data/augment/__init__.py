@@ -17,7 +17,8 @@ touched. A text keeps at least one word.
 from collections.abc import Callable, Sequence
 from typing import Annotated, ClassVar
 
-from clozeworks.data.augment.changing import Augment
+from clozeworks.data.augment.changing import Augment, Draw, TextChange, word_by_word
+from clozeworks.data.augment.passage import Changes, Passage
 from clozeworks.spec import Above, AtMost, Slot, spec
 
 __all__ = ["MASK", "Augment", "AugmentSpec", "Fraction", "Guesser"]
@@ -48,4 +49,12 @@ class AugmentSpec(Slot):
             SettingError: If a way needs a model, and there is none.
             InputError: If a file cannot be used as it is.
         """
+        return Augment(self.probability, word_by_word(self.way(guess)))
+
+    def way(self, guess: Guesser | None) -> TextChange:
+        """What changes one text; for ways that need nothing more, their `changes`."""
+        return self.changes
+
+    def changes(self, passage: Passage, draw: Draw) -> Changes:
+        """Which words of a text become which."""
         raise NotImplementedError

@@ -4,7 +4,6 @@ What happens to an item is a function of the item, the seed, the epoch and its i
 anew in each epoch, and depends neither on the batch nor on the process that asks.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -44,15 +43,21 @@ class Draw:
 TextChange = Callable[[Passage, Draw], Changes]
 
 
-class Augment(ABC):
+# Changes an item that was chosen, with a stream of random numbers, the epoch and its index.
+ItemChange = Callable[[Item, RandomStream, int, int], Item]
+
+
+@dataclass(frozen=True, slots=True)
+class Augment:
     """Changes items at random.
 
     Attributes:
         probability: How likely an item is to be changed.
+        change: How it is changed.
     """
 
-    def __init__(self, probability: float) -> None:
-        self.probability = probability
+    probability: float
+    change: ItemChange
 
     def __call__(self, item: Item, rng: RandomStream, epoch: int, index: int) -> Item:
         """Changes an item, or leaves it as it is; its label stays the same.
@@ -67,26 +72,18 @@ class Augment(ABC):
             return item
         return self.change(item, rng, epoch, index)
 
-    @abstractmethod
-    def change(self, item: Item, rng: RandomStream, epoch: int, index: int) -> Item:
-        """Changes an item that was chosen; the arguments are those of a call."""
 
-
-class WordByWord(Augment):
-    """Changes the words of all texts of an item in one way."""
-
-    def __init__(self, way: TextChange, probability: float) -> None:
-        super().__init__(probability)
-        self.way = way
-
-    def change(self, item: Item, rng: RandomStream, epoch: int, index: int) -> Item:
-        """Changes each text of an item with random numbers of its own."""
-        return item.augmented(_Editor(self.way, rng, epoch, index))
+def word_by_word(way: TextChange) -> ItemChange:
+    """Changes the words of all texts of an item in one way, each text with numbers of its own."""
+    return lambda item, rng, epoch, index: item.augmented(TextEditor(way, rng, epoch, index))
 
 
 @dataclass(frozen=True, slots=True)
-class _Editor:
-    """Changes the texts of one item; the name of a text decides its random numbers."""
+class TextEditor:
+    """Changes the texts of one item, so that what is known about them stays right.
+
+    The name of a text decides which random numbers it gets.
+    """
 
     way: TextChange
     rng: RandomStream
@@ -94,17 +91,20 @@ class _Editor:
     index: int
 
     def text(self, text: str, name: str) -> str:
+        """A changed text."""
         return self._edited(Passage.of_text(text), name).text
 
     def text_with_spans(
         self, text: str, spans: Sequence[Span], name: str
     ) -> tuple[str, list[Span]]:
+        """A changed text whose spans stay as they are, and where they are now."""
         edited = self._edited(Passage.of_text(text, spans), name)
         return edited.text, [edited.moved(*span) for span in spans]
 
     def words(
         self, text: str, spans: Sequence[Span], tags: Sequence[str] | None, name: str
     ) -> tuple[str, list[Span], list[int]]:
+        """A changed text, where its words are now, and the number of the old word each goes by."""
         passage = Passage.of_words(text, spans, tags)
         changes = self._changes(passage, name)
         rewritten = rewrites(passage, changes)

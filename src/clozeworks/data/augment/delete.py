@@ -9,8 +9,8 @@ Example: `Delete(fraction=0.1)`, or in a recipe `{kind = "delete", fraction = 0.
 
 from typing import ClassVar
 
-from clozeworks.data.augment import Augment, AugmentSpec, Fraction, Guesser
-from clozeworks.data.augment.changing import Draw, WordByWord
+from clozeworks.data.augment import AugmentSpec, Fraction
+from clozeworks.data.augment.changing import Draw
 from clozeworks.data.augment.passage import Changes, Passage
 from clozeworks.spec import spec
 
@@ -24,11 +24,8 @@ class Delete(AugmentSpec):
     fraction: Fraction = 0.1
     """How likely each word is to go."""
 
-    def build(self, guess: Guesser | None = None) -> Augment:
-        """Makes what leaves words out."""
-        return WordByWord(self._changes, self.probability)
-
-    def _changes(self, passage: Passage, draw: Draw) -> Changes:
+    def changes(self, passage: Passage, draw: Draw) -> Changes:
+        """Which words go."""
         drawn = draw.uniforms("delete", len(passage.free)).tolist()
         pairs = zip(passage.free, drawn, strict=True)
         deleted = {word: number for word, number in pairs if number < self.fraction}

@@ -9,10 +9,11 @@ Example: `ReplaceByModel(fraction=0.1)`, or in a recipe `{kind = "replace_by_mod
 the job hands in the model.
 """
 
+from functools import partial
 from typing import ClassVar
 
-from clozeworks.data.augment import MASK, Augment, AugmentSpec, Fraction, Guesser
-from clozeworks.data.augment.changing import Draw, WordByWord, amount
+from clozeworks.data.augment import MASK, AugmentSpec, Fraction, Guesser
+from clozeworks.data.augment.changing import Draw, TextChange, amount
 from clozeworks.data.augment.passage import Changes, Passage, is_word
 from clozeworks.data.augment.synonyms import like
 from clozeworks.errors import SettingError
@@ -34,8 +35,8 @@ class ReplaceByModel(AugmentSpec):
     inside_entities: bool = False
     """Whether tagged words are replaced, too; each by one other."""
 
-    def build(self, guess: Guesser | None = None) -> Augment:
-        """Makes what replaces words by guesses."""
+    def way(self, guess: Guesser | None) -> TextChange:
+        """What replaces words by guesses."""
         if guess is None:
             raise SettingError(
                 "augment.kind",
@@ -43,11 +44,9 @@ class ReplaceByModel(AugmentSpec):
                 "it needs a masked language model, and there is none",
                 "hand one in with build(guess=...), or choose another kind",
             )
-        return WordByWord(
-            lambda passage, draw: self._changes(passage, draw, guess), self.probability
-        )
+        return partial(self._changes, guess)
 
-    def _changes(self, passage: Passage, draw: Draw, guess: Guesser) -> Changes:
+    def _changes(self, guess: Guesser, passage: Passage, draw: Draw) -> Changes:
         words = passage.free + passage.entities * self.inside_entities
         if not words or MASK in passage.text:  # a gap of its own would be guessed instead
             return {}

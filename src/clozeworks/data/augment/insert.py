@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import field
 from typing import ClassVar
 
-from clozeworks.data.augment import Augment, AugmentSpec, Fraction, Guesser
-from clozeworks.data.augment.changing import Draw, TextChange, WordByWord, amount
+from clozeworks.data.augment import AugmentSpec, Fraction, Guesser
+from clozeworks.data.augment.changing import Draw, TextChange, amount
 from clozeworks.data.augment.passage import Changes, Passage
 from clozeworks.data.augment.synonyms import Synonyms, check_one_source, checked_word
 from clozeworks.rng import below
@@ -39,11 +39,8 @@ class Insert(AugmentSpec):
     def __post_init__(self) -> None:
         check_one_source(words=self.words, synonyms=self.synonyms, file=self.file)
 
-    def build(self, guess: Guesser | None = None) -> Augment:
-        """Makes what puts words in; reads the file."""
-        return WordByWord(self._way(), self.probability)
-
-    def _way(self) -> TextChange:
+    def way(self, guess: Guesser | None) -> TextChange:
+        """What puts words in; reads the file."""
         if self.words:
             words = tuple(checked_word(word, "augment.words") for word in self.words)
             return lambda passage, draw: self._changes(passage, draw, [words])

@@ -9,10 +9,11 @@ Example: `Replace(synonyms={"big": ("large", "huge")})`, or in a recipe
 """
 
 from dataclasses import field
+from functools import partial
 from typing import ClassVar
 
-from clozeworks.data.augment import Augment, AugmentSpec, Fraction, Guesser
-from clozeworks.data.augment.changing import Draw, WordByWord, amount
+from clozeworks.data.augment import AugmentSpec, Fraction, Guesser
+from clozeworks.data.augment.changing import Draw, TextChange, amount
 from clozeworks.data.augment.passage import Changes, Passage
 from clozeworks.data.augment.synonyms import Synonyms, check_one_source, like
 from clozeworks.rng import below, order
@@ -37,14 +38,11 @@ class Replace(AugmentSpec):
     def __post_init__(self) -> None:
         check_one_source(synonyms=self.synonyms, file=self.file)
 
-    def build(self, guess: Guesser | None = None) -> Augment:
-        """Makes what replaces words; reads the file."""
-        table = Synonyms.of(self.synonyms, self.file)
-        return WordByWord(
-            lambda passage, draw: self._changes(passage, draw, table), self.probability
-        )
+    def way(self, guess: Guesser | None) -> TextChange:
+        """What replaces words; reads the file."""
+        return partial(self._changes, Synonyms.of(self.synonyms, self.file))
 
-    def _changes(self, passage: Passage, draw: Draw, table: Synonyms) -> Changes:
+    def _changes(self, table: Synonyms, passage: Passage, draw: Draw) -> Changes:
         matches = table.matches(passage, self.inside_entities)
         if not matches:
             return {}

@@ -10,7 +10,6 @@ Example: `Several.eda(file="near.tsv", fraction=0.1, copies=4)`, or in a recipe
 `{kind = "several", parts = [{kind = "delete"}, {kind = "swap"}]}`.
 """
 
-from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 from clozeworks.data.augment import Augment, AugmentSpec, Guesser
@@ -57,15 +56,11 @@ class Several(AugmentSpec):
 
     def build(self, guess: Guesser | None = None) -> Augment:
         """Makes what chooses a way for each item."""
-        return _OneOfSeveral([part.build(guess) for part in self.parts], self.probability)
+        parts = [part.build(guess) for part in self.parts]
 
+        def change(item: Item, rng: RandomStream, epoch: int, index: int) -> Item:
+            drawn = rng.stream("several").words(epoch, index, 1)
+            chosen = int(below(drawn, len(parts))[0, 0])
+            return parts[chosen](item, rng.stream(str(chosen)), epoch, index)
 
-class _OneOfSeveral(Augment):
-    def __init__(self, parts: Sequence[Augment], probability: float) -> None:
-        super().__init__(probability)
-        self.parts = parts
-
-    def change(self, item: Item, rng: RandomStream, epoch: int, index: int) -> Item:
-        drawn = rng.stream("several").words(epoch, index, 1)
-        chosen = int(below(drawn, len(self.parts))[0, 0])
-        return self.parts[chosen](item, rng.stream(str(chosen)), epoch, index)
+        return Augment(self.probability, change)

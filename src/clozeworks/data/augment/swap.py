@@ -10,8 +10,8 @@ Example: `Swap(fraction=0.1, which="neighbours")`, or in a recipe `{kind = "swap
 from itertools import pairwise
 from typing import ClassVar, Literal
 
-from clozeworks.data.augment import Augment, AugmentSpec, Fraction, Guesser
-from clozeworks.data.augment.changing import Draw, WordByWord, amount
+from clozeworks.data.augment import AugmentSpec, Fraction
+from clozeworks.data.augment.changing import Draw, amount
 from clozeworks.data.augment.passage import Changes, Passage
 from clozeworks.rng import order
 from clozeworks.spec import spec
@@ -28,11 +28,8 @@ class Swap(AugmentSpec):
     which: Literal["any", "neighbours"] = "any"
     """Any two words, or two that stand next to each other."""
 
-    def build(self, guess: Guesser | None = None) -> Augment:
-        """Makes what swaps words."""
-        return WordByWord(self._changes, self.probability)
-
-    def _changes(self, passage: Passage, draw: Draw) -> Changes:
+    def changes(self, passage: Passage, draw: Draw) -> Changes:
+        """Which words stand in the place of others."""
         free = passage.free
         mixed = [free[position] for position in order(draw.words("swap", len(free)))]
         if self.which == "any":

@@ -5,7 +5,6 @@ A `.tsv` file has one word per line, and after it, each after a tab, what may st
 consist of several: `New York`, or of Chinese characters.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +13,7 @@ from clozeworks.data.augment.passage import Passage
 from clozeworks.data.files.encodings import check_characters, printable
 from clozeworks.data.files.fields import json_type
 from clozeworks.data.files.lines import read_text
+from clozeworks.data.files.tables import json_document
 from clozeworks.errors import MISSING, SET, InputError, SettingError
 from clozeworks.text.characters import words_of
 
@@ -166,16 +166,7 @@ def _of_lines(text: str, origin: str) -> list[tuple[str, Sequence[str]]]:
 
 
 def _of_json(text: str, origin: str) -> list[tuple[str, Sequence[str]]]:
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise InputError(
-            f"{origin}, line {error.lineno:,}: this is not valid JSON ({error.msg}); write {FORM}."
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(
-            f"{origin}: a number is too long or the nesting too deep to read; write {FORM}."
-        ) from error
+    value = json_document([text], origin, f"write {FORM}")
     if not isinstance(value, dict):
         raise InputError(f"{origin} is {json_type(value)}; it must be an object; write {FORM}.")
     for word, others in value.items():

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clozeworks.arrays import BoolArray, Int64Array
+from clozeworks.arrays import BoolArray, Int64Array, ranges
 from clozeworks.data.corpus.corpus import Split
 from clozeworks.text.tokenizer.templates import Template
 
@@ -95,10 +95,7 @@ class ExampleArrays:
 
     def tokens_of(self, numbers: Int64Array) -> Int64Array:
         """The positions of the tokens of some examples, one after the other."""
-        sizes = self.lengths[numbers]
-        shift = self.starts[numbers] - (np.cumsum(sizes) - sizes)
-        positions: Int64Array = np.arange(sizes.sum()) + np.repeat(shift, sizes)
-        return positions
+        return ranges(self.starts[numbers], self.lengths[numbers])
 
     def some(self, numbers: Int64Array) -> "ExampleArrays":
         """Some examples (n,) in this order, each on its own: views are not kept together."""

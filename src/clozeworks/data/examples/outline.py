@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clozeworks.arrays import Int64Array
+from clozeworks.arrays import Int64Array, ranges
 from clozeworks.data.corpus.corpus import Split
 
 GROUP = 1 << 18
@@ -51,7 +51,7 @@ class Outline:
 def cut_long(sizes: Int64Array, room: int) -> tuple[Int64Array, Int64Array]:
     """How many pieces of at most `room` tokens stretches are cut into, and each piece's number."""
     counts = -(-sizes // room)
-    return counts, np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return counts, ranges(0, counts)
 
 
 def chain(count: int, after: Callable[[Int64Array], Int64Array], group: int = GROUP) -> Int64Array:

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from clozeworks.arrays import Int64Array
+from clozeworks.arrays import Int64Array, ranges
 from clozeworks.data.corpus.corpus import Split
 from clozeworks.data.examples import Examples, check_tokens
 from clozeworks.data.examples.example_arrays import ExampleArrays
@@ -100,7 +100,7 @@ class Separated(Examples):
             first, last = _inside(ends, begins, begins + sizes)
             inner = last - first
             added = added + inner
-            positions = ends[_ranges(first, inner)]
+            positions = ends[ranges(first, inner)]
             before.append(positions + np.repeat(starts - begins, inner))
         tokens, words = self._split.gather(begins, begins + sizes)
         counts = np.bincount(np.concatenate(before), minlength=len(tokens) + 1)
@@ -141,8 +141,3 @@ def _inside(
 ) -> tuple[Int64Array, Int64Array]:
     """Which ends lie between the first and the last token of each stretch: from, to."""
     return np.searchsorted(ends, begins, side="right"), np.searchsorted(ends, stops, side="left")
-
-
-def _ranges(begins: Int64Array, counts: Int64Array) -> Int64Array:
-    """The numbers of several ranges, one after the other."""
-    return np.repeat(begins - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())

@@ -102,8 +102,8 @@ def _paragraphs(lines: Iterator[str], origin: str, documents: Documents) -> Iter
 
 def _joined(rows: TextRows, origin: str, columns: Sequence[str] | None) -> Iterator[Document]:
     """Makes one document of the texts of a line or row."""
-    unit = rows.unit
-    for number, texts in rows.rows:
+    unit, numbered = rows
+    for number, texts in numbered:
         blank = [text is None or not text or text.isspace() for text in texts]
         if all(blank):
             continue

@@ -1,13 +1,12 @@
 """Reads rows of parquet files, a few at a time."""
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from clozeworks.data.files.compression import Position
 from clozeworks.data.files.encodings import open_file, printable
-from clozeworks.data.files.fields import TEXT_COLUMN, column_index
+from clozeworks.data.files.fields import text_columns
 from clozeworks.errors import InputError, MissingExtra
 
 _ROWS = 64  # held at a time; a row can be a whole book
@@ -28,44 +27,26 @@ def pyarrow_modules(purpose: str = "Reading parquet") -> tuple[Any, Any]:
     return pyarrow, parquet
 
 
+def not_binary(origin: str, schema: Any, pyarrow: Any) -> list[str]:
+    """All columns but binary ones: pictures and sounds have no part in a text."""
+    return [field.name for field in schema if not pyarrow.types.is_binary(field.type)]
+
+
 def parquet_rows(
-    path: Path, position: Position | None = None
+    path: Path,
+    position: Position | None = None,
+    choose: Callable[[str, Any, Any], list[str]] = not_binary,
 ) -> Iterator[tuple[int, Sequence[Any]]]:
-    """Reads all columns but binary ones: pictures and sounds have no part in a text.
+    """Reads the columns that `choose` names, by the file and its schema, and touches no others.
 
     Yields:
         Row 0, which is the names of the columns; then the number of each row, from 1, and its
-        cells.
+        cells, of which any may be None.
 
     Raises:
-        InputError: If the file is damaged.
+        InputError: If the file is damaged, or has not the columns it should have.
         MissingExtra: If the library for parquet is not installed.
     """
-
-    def not_binary(schema: Any, pyarrow: Any) -> list[str]:
-        return [field.name for field in schema if not pyarrow.types.is_binary(field.type)]
-
-    return _rows(path, not_binary, position)
-
-
-def parquet_texts(
-    path: Path, columns: Sequence[str] | None, position: Position | None = None
-) -> Iterator[tuple[int, Sequence[Any]]]:
-    """Reads columns of strings, `text` or the only one if not named; touches nothing else.
-
-    Yields:
-        Rows as `parquet_rows` does; any text may be None.
-
-    Raises:
-        InputError: If the file is damaged or has no such columns of strings.
-        MissingExtra: If the library for parquet is not installed.
-    """
-    return _rows(path, partial(_of_strings, columns, printable(path)), position)
-
-
-def _rows(
-    path: Path, choose: Callable[[Any, Any], list[str]], position: Position | None
-) -> Iterator[tuple[int, Sequence[Any]]]:
     pyarrow, parquet = pyarrow_modules()
     origin = printable(path)
     with open_file(path) as file:
@@ -73,7 +54,7 @@ def _rows(
         try:
             # Without a buffer of a fixed size a column's whole row group is read at once.
             table = parquet.ParquetFile(file, buffer_size=_BUFFER, pre_buffer=False)
-            names = choose(table.schema_arrow, pyarrow)
+            names = choose(origin, table.schema_arrow, pyarrow)
             yield 0, names
             number, total = 0, table.metadata.num_rows
             for batch in table.iter_batches(batch_size=_ROWS, columns=list(dict.fromkeys(names))):
@@ -93,27 +74,28 @@ def _rows(
             ) from error
 
 
-def _of_strings(columns: Sequence[str] | None, origin: str, schema: Any, pyarrow: Any) -> list[str]:
-    if not columns:
-        strings = [field.name for field in schema if _is_string(field.type, pyarrow)]
-        only = len(strings) == 1 and TEXT_COLUMN not in schema.names
-        columns = strings if only else [TEXT_COLUMN]
-    names = []
-    for column in columns:
-        field = schema.field(column_index(schema.names, column, origin))
-        if not _is_string(field.type, pyarrow):
+def strings(columns: Sequence[str] | None, origin: str, schema: Any, pyarrow: Any) -> list[str]:
+    """The columns of strings that a person named; else `text`, or the only one.
+
+    Raises:
+        InputError: If there are no such columns of strings.
+    """
+
+    def is_string(index: int) -> bool:
+        kind = schema.field(index).type
+        if pyarrow.types.is_dictionary(kind):
+            kind = kind.value_type
+        return bool(pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind))
+
+    indices = text_columns(schema.names, columns, origin, is_string)
+    for index in indices:
+        if not is_string(index):
+            field = schema.field(index)
             raise InputError(
-                f"{origin}: the column {column!r} holds {field.type}; it must hold strings; choose "
-                "another with --column, or convert it."
+                f"{origin}: the column {field.name!r} holds {field.type}; it must hold strings; "
+                "choose another with --column, or convert it."
             )
-        names.append(field.name)
-    return names
-
-
-def _is_string(kind: Any, pyarrow: Any) -> bool:
-    if pyarrow.types.is_dictionary(kind):
-        kind = kind.value_type
-    return bool(pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind))
+    return [schema.names[index] for index in indices]
 
 
 def _values(values: Any, origin: str, before: int) -> list[Any]:

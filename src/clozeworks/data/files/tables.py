@@ -244,16 +244,10 @@ def _json_lines(
             continue
         try:
             value: object = json.loads(line)
-        except json.JSONDecodeError as error:
-            on_bad_row(
-                f"{origin}, line {number:,}, character {error.colno:,}",
-                f"this is not valid JSON ({error.msg}); write one whole JSON object per line",
-            )
-        except (ValueError, RecursionError):
-            on_bad_row(
-                f"{origin}, line {number:,}",
-                "a number is too long or the nesting too deep to read; write one JSON object",
-            )
+        except (ValueError, RecursionError) as error:
+            position, fault = _json_fault(error)
+            where = f"{origin}, line {number:,}{position}"
+            on_bad_row(where, f"{fault}; write one whole JSON object per line")
         else:
             yield number, value
 
@@ -270,8 +264,19 @@ def _json_list(lines: Sequence[str], origin: str) -> list[object]:
     return value
 
 
-def json_document(lines: Iterable[str], origin: str) -> object:
-    """Reads a file that is one JSON value.
+def _json_fault(error: ValueError | RecursionError) -> tuple[str, str]:
+    """Which character of a line is not JSON, if that is known, and why."""
+    if not isinstance(error, json.JSONDecodeError):
+        return "", "a number is too long or the nesting too deep to read"
+    return f", character {error.colno:,}", f"this is not valid JSON ({error.msg})"
+
+
+def json_document(
+    lines: Iterable[str],
+    origin: str,
+    advice: str = "write a list of objects; objects on lines of their own are a .jsonl file",
+) -> object:
+    """Reads a file that is one JSON value; `advice` says what to do if it is not.
 
     Raises:
         InputError: If it is not one JSON value.
@@ -281,17 +286,10 @@ def json_document(lines: Iterable[str], origin: str) -> object:
         raise nothing(origin)
     try:
         return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise InputError(
-            f"{origin}, line {error.lineno:,}, character {error.colno:,}: this is not valid JSON "
-            f"({error.msg}); copy or write the file again; objects on lines of their own are a "
-            ".jsonl file."
-        ) from error
     except (ValueError, RecursionError) as error:
-        raise InputError(
-            f"{origin}: a number is too long or the nesting too deep to read; write a list of "
-            "objects."
-        ) from error
+        position, fault = _json_fault(error)
+        line = f", line {error.lineno:,}" if isinstance(error, json.JSONDecodeError) else ""
+        raise InputError(f"{origin}{line}{position}: {fault}; {advice}.") from error
 
 
 def one_object_per_line(lines: Sequence[str]) -> bool:

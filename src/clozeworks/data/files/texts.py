@@ -7,15 +7,16 @@ Every text remembers its source location, so that a later message can say which 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, overload
+from typing import BinaryIO, overload
 
 from clozeworks.data.files.compression import Position, check_format
 from clozeworks.data.files.encodings import check_characters, printable
-from clozeworks.data.files.fields import TEXT_COLUMN, absent, column_index, not_a_string
+from clozeworks.data.files.fields import absent, is_number, json_type, text_columns
 from clozeworks.data.files.lines import DEFAULT_ENCODING, STANDARD_INPUT, read_lines, stream_lines
-from clozeworks.data.files.parquet import parquet_texts
+from clozeworks.data.files.parquet import parquet_rows, strings
 from clozeworks.data.files.tables import (
     NumberedObject,
     TableLine,
@@ -33,16 +34,8 @@ HEADER_SUFFIXES = (".csv", ".tsv")
 NumberedTexts = tuple[int, Sequence[str | None]]
 
 
-class TextRows(NamedTuple):
-    """The texts of a file, as they are read.
-
-    Attributes:
-        unit: What a row is called: line, row or object.
-        rows: The number of each, and its texts.
-    """
-
-    unit: str
-    rows: Iterator[NumberedTexts]
+# What a row of a file is called (line, row or object), and the rows as they are read.
+TextRows = tuple[str, Iterator[NumberedTexts]]
 
 
 class SourceLocations(Sequence[str]):
@@ -120,32 +113,32 @@ def read_texts(
     if isinstance(source, Path):
         check_header([source], header)
         columns = None if column is None else [column]
-        rows = text_rows(source, columns=columns, header=header, encoding=encoding)
+        unit, rows = text_rows(source, columns=columns, header=header, encoding=encoding)
     else:
         if column is not None or header is not None:
             name = "--header" if column is None else "--column"
             rule = f"{origin} has no columns, each line is a text"
             raise SettingError(name, SET, rule, f"leave {name} out")
         lines = chain.from_iterable(stream_lines(source, encoding=encoding, origin=origin))
-        rows = _line_rows(lines)
+        unit, rows = _line_rows(lines)
     texts: list[str] = []
     numbers = array("q")
     skipped = 0
-    for number, (text,) in rows.rows:
+    for number, (text,) in rows:
         if text is None or not text or text.isspace():
             if not skip_blank:
                 raise InputError(
-                    f"{origin}, {rows.unit} {number:,}: the text is blank; fill it in, or leave "
-                    f"out such {rows.unit}s with --skip-blank."
+                    f"{origin}, {unit} {number:,}: the text is blank; fill it in, or leave "
+                    f"out such {unit}s with --skip-blank."
                 )
             skipped += 1
             continue
         texts.append(text)
         numbers.append(number)
     if not texts:
-        what = f"only blank {rows.unit}s" if skipped else "no texts"
+        what = f"only blank {unit}s" if skipped else "no texts"
         raise InputError(f"{origin} holds {what}; there must be at least one text; check the file.")
-    locations = SourceLocations(numbers, lambda number: f"{origin}, {rows.unit} {number:,}")
+    locations = SourceLocations(numbers, lambda number: f"{origin}, {unit} {number:,}")
     return Texts(texts, locations, origin, skipped)
 
 
@@ -198,8 +191,8 @@ def text_rows(
     origin = printable(path)
     suffix = check_format(path, TEXT_SUFFIXES)
     if suffix == ".parquet":
-        rows = parquet_texts(path, columns, position)
-        return TextRows("row", (row for row in rows if row[0]))
+        rows = parquet_rows(path, position, partial(strings, columns))
+        return "row", (row for row in rows if row[0])
     lines = read_lines(path, encoding=encoding, position=position)
     if suffix == ".txt":
         if columns:
@@ -210,13 +203,13 @@ def text_rows(
         return _line_rows(lines)
     if suffix in HEADER_SUFFIXES:
         separated = separated_rows(lines, origin, suffix)
-        return TextRows("row", _separated(separated, origin, suffix, columns, header is not False))
+        return "row", _separated(separated, origin, suffix, columns, header is not False)
     unit, objects = json_objects(lines, origin, suffix)
-    return TextRows(unit, _fields(objects, f"{origin}, {unit}", columns))
+    return unit, _fields(objects, f"{origin}, {unit}", columns)
 
 
 def _line_rows(lines: Iterable[str]) -> TextRows:
-    return TextRows("line", ((number, (line,)) for number, line in enumerate(lines, start=1)))
+    return "line", ((number, (line,)) for number, line in enumerate(lines, start=1))
 
 
 def _fields(
@@ -225,8 +218,10 @@ def _fields(
     names: list[str] = []
     for number, value in objects:
         if not names:
-            names = [_field_name(column, value) for column in columns or ()]
-            names = names or [_guessed_field(value)]
+            fields, is_text = list(value), [isinstance(text, str) for text in value.values()]
+            where = f"{unit} {number:,}"
+            indices = text_columns(fields, columns, where, is_text.__getitem__, "field")
+            names = [fields[index] for index in indices]
         texts = []
         for name in names:
             text = value.get(name)
@@ -234,25 +229,14 @@ def _fields(
                 if name not in value:
                     raise absent(f"{unit} {number:,}", "field", name, list(value))
             elif not isinstance(text, str):
-                raise not_a_string(text, f"{unit} {number:,}", name)
+                raise InputError(
+                    f"{unit} {number:,}: the field {name!r} is {json_type(text)}; it must be a "
+                    "string; choose another field with --column, or put quotation marks around it."
+                )
             elif not text.isascii():
                 check_characters(text, f"{unit} {number:,}: the text")
             texts.append(text)
         yield number, texts
-
-
-def _field_name(column: str, value: dict[str, object]) -> str:
-    """A field's name; a number stands for a field of the first object if none is called so."""
-    if column in value or not column.isdecimal() or not 1 <= int(column) <= len(value):
-        return column
-    return list(value)[int(column) - 1]
-
-
-def _guessed_field(value: dict[str, object]) -> str:
-    strings = [name for name, text in value.items() if isinstance(text, str)]
-    if TEXT_COLUMN in value or len(strings) != 1:
-        return TEXT_COLUMN
-    return strings[0]
 
 
 def _separated(
@@ -263,28 +247,11 @@ def _separated(
     where = f"{origin}, row {first_number:,}"
     if len(first) == 1 and not columns:
         check_separator(first, where, suffix)
-    indices = [column_index(names, column, where) for column in columns or ()]
+    indices = text_columns(names, columns, where, bool) if columns else []
     if not header and first:
         rows = chain([(first_number, first)], rows)
     for number, row in even_rows(rows, len(first), origin, suffix):
         if not indices:
-            indices = [column_index(names, _guessed_column(names, row), where)]
+            is_text = [len(row) == 1 or not (cell == "" or is_number(cell)) for cell in row]
+            indices = text_columns(names, columns, where, is_text.__getitem__)
         yield number, [row[index] for index in indices]
-
-
-def _guessed_column(names: Sequence[str], row: Sequence[str]) -> str:
-    """Chooses the only column that does not hold numbers."""
-    if TEXT_COLUMN in names:
-        return TEXT_COLUMN
-    if len(names) == 1:
-        return names[0]
-    strings = [name for name, cell in zip(names, row, strict=True) if not _is_number(cell)]
-    return strings[0] if len(strings) == 1 else TEXT_COLUMN
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell or "nan")
-    except ValueError:
-        return False
-    return True

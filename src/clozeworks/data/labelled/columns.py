@@ -7,9 +7,9 @@ wrong column without having been told.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Literal
 
+from clozeworks.data.files.fields import column_index, is_number, listed, plain_name
 from clozeworks.data.files.tables import Table
 from clozeworks.data.labelled.items import Item, Role
 from clozeworks.errors import InputError, SettingError, UnknownName
@@ -108,7 +108,9 @@ def find_columns(
         table = table.without_header()
     columns: dict[str, Column] = {}
     for role, column in named.items():
-        number = _number(table, role, column)
+        number = 1 + column_index(
+            table.names, column, table.origin, option=f"--columns {role}=", number_first=True
+        )
         other = next((each.role for each in columns.values() if each.number == number), None)
         if other is not None:
             raise InputError(
@@ -122,27 +124,8 @@ def find_columns(
     return table, tuple(columns[role.name] for role in item.roles if role.name in columns)
 
 
-def _number(table: Table, role: str, column: str) -> int:
-    if column.isdecimal() and 1 <= int(column) <= len(table.names):
-        return int(column)
-    count = table.names.count(column)
-    if count > 1:
-        raise InputError(
-            f"{table.origin} has {count} columns {column!r}; a name must be unique; give the "
-            f"number of one, for example --columns {role}={table.names.index(column) + 1}."
-        )
-    if count:
-        return table.names.index(column) + 1
-    plain = {_plain(name): name for name in reversed(table.names)}
-    near = get_close_matches(_plain(column), plain, n=1)
-    hint = f" Did you mean {plain[near[0]]!r}?" if near and plain[near[0]] else ""
-    raise InputError(
-        f"{table.origin} has no column {column!r}; {_listed(table)}; correct --columns.{hint}"
-    )
-
-
 def _find_known(table: Table, item: type[Item], columns: dict[str, Column]) -> None:
-    names = [_plain(name) for name in table.names]
+    names = [plain_name(name) for name in table.names]
     numbers = {name: names.index(name) + 1 for name in names}
 
     def take(role: str, name: str) -> None:
@@ -190,8 +173,8 @@ def _find_by_content(table: Table, item: type[Item], columns: dict[str, Column])
             columns[role.name] = Column(role.name, number, table.names[number - 1], "content")
         elif role.required:
             raise InputError(
-                f"{table.origin} has no column that looks like the {role.name}; {_listed(table)}; "
-                f"name it with --columns {role.name}=NAME."
+                f"{table.origin} has no column that looks like the {role.name}; "
+                f"{listed(table.names)}; name it with --columns {role.name}=NAME."
             )
 
 
@@ -212,7 +195,9 @@ def _labels(table: Table, numbers: Sequence[int]) -> int:
     able = []
     for number in numbers:
         cells = [repr(cell) for cell in _some(table, number) if cell not in (None, "")]
-        if _plain(table.names[number - 1]) not in _ROW_NAMES and 1 < len(set(cells)) < len(cells):
+        if plain_name(table.names[number - 1]) not in _ROW_NAMES and 1 < len(set(cells)) < len(
+            cells
+        ):
             able.append(number)
     return able[0] if len(able) == 1 else 0
 
@@ -230,7 +215,7 @@ def _has_header(table: Table, item: type[Item], named: Mapping[str, str]) -> boo
     known = {name for role in item.roles for name in role.known} | {*_ROW_NAMES}
     known |= {name for pair in item.known_pairs for name in pair}
     for number, name in enumerate(table.names, start=1):
-        if _plain(name) in known and name not in _some(table, number):
+        if plain_name(name) in known and name not in _some(table, number):
             return True
     evidence = _data_in_header(table)
     if not evidence or named:
@@ -268,27 +253,6 @@ def _example(table: Table, roles: Sequence[Role]) -> str:
     if not example:
         example = {role.name: number for number, role in enumerate(roles, start=1)}
     return ",".join(f"{role}={number}" for role, number in example.items())
-
-
-def is_number(cell: object) -> bool:
-    """Whether a cell is a number, or a string that says one."""
-    if isinstance(cell, str) and "_" in cell:  # Python reads 1_000, people do not mean it
-        return False
-    try:
-        float(cell)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
-def _listed(table: Table) -> str:
-    if not any(table.names):
-        return f"it has {len(table.names):,} columns and no header"
-    return f"its columns: {', '.join(table.names)}"
-
-
-def _plain(name: str) -> str:
-    return name.casefold().strip().replace(" ", "_").replace("-", "_")
 
 
 def _short(text: str) -> str:

@@ -11,7 +11,7 @@ scored.
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from clozeworks.data.files.encodings import lone_surrogate
 from clozeworks.data.files.fields import json_type
@@ -20,6 +20,7 @@ from clozeworks.data.files.texts import SourceLocations
 from clozeworks.data.labelled.bad_rows import BadRows
 
 if TYPE_CHECKING:
+    from clozeworks.data.augment.changing import TextEditor
     from clozeworks.data.labelled.reading import FileItems, Reading
     from clozeworks.data.labelled.written_rows import WrittenFile
 
@@ -51,26 +52,6 @@ class Role:
     holds: Literal["text", "label"] | None = None
     partner: str = ""
     suffices: bool = False
-
-
-class TextEditor(Protocol):
-    """Changes texts at random, so that what is known about them stays right."""
-
-    def text(self, text: str, name: str) -> str:
-        """A changed text; the name decides which random numbers it gets."""
-        ...
-
-    def text_with_spans(
-        self, text: str, spans: Sequence[Span], name: str
-    ) -> tuple[str, list[Span]]:
-        """A changed text whose spans stay as they are, and where they are now."""
-        ...
-
-    def words(
-        self, text: str, spans: Sequence[Span], tags: Sequence[str] | None, name: str
-    ) -> tuple[str, list[Span], list[int]]:
-        """A changed text, where its words are now, and the number of the old word each goes by."""
-        ...
 
 
 class Item:
@@ -116,7 +97,7 @@ class Item:
     is_prose: ClassVar[bool] = True
     """Whether its texts are as people write them; if not, spaces and signs say nothing."""
     label_kinds: ClassVar[Mapping[str, str]] = {"labels": "labels", NO_LABELS: "no labels"}
-    """The kinds of labels files may have, and what a person calls each."""
+    """The kinds of labels files may have, the usual first, and what a person calls each."""
     labels_needed: ClassVar[bool] = True
     """Whether something can be done only with labels."""
     example: ClassVar[tuple[str, ...]] = ("a text of yours",)
@@ -206,7 +187,7 @@ class Item:
         """The item with its labels called otherwise; itself where it has none."""
         return self
 
-    def augmented(self, editor: TextEditor) -> Self:
+    def augmented(self, editor: "TextEditor") -> Self:
         """The item with its texts changed; itself where a changed text may want another label."""
         return self
 
@@ -284,7 +265,7 @@ class Item:
     ) -> tuple[Sequence["Item"], str]:
         """The items with their labels read, now that all files are, and the kind of the labels."""
         known = any(item.gold is not None for item in items)
-        return items, "labels" if known else NO_LABELS
+        return items, next(iter(cls.label_kinds)) if known else NO_LABELS
 
     @classmethod
     def described_labels(cls, has_column: bool, kind: str) -> str:

@@ -11,9 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from clozeworks.data.files.fields import json_type
+from clozeworks.data.files.fields import is_number, json_type
 from clozeworks.data.labelled.bad_rows import BadRows
-from clozeworks.data.labelled.columns import is_number
 from clozeworks.data.labelled.items import NO_LABELS, Item, Label
 from clozeworks.errors import InputError
 
@@ -205,7 +204,7 @@ def described_labels(has_column: bool, kind: str) -> str:
 
 def read_labels(
     cells: Sequence[tuple[Any, str]], asked: AskedKind | None, separator: str | None, bad: BadRows
-) -> tuple[list[Label | None], list[bool], LabelKind]:
+) -> tuple[dict[int, Label], LabelKind]:
     """Reads the label cells of all rows, whose kind is decided together.
 
     Args:
@@ -215,29 +214,26 @@ def read_labels(
         bad: Collects rows whose label cannot be used.
 
     Returns:
-        The label of each row, whether the row can be used, and the kind.
+        The label of each row that can be used, by the number of the row, and the kind.
     """
     values = [cell for cell, _ in cells]
     kind: LabelKind = kind_of_labels(values, separator)
     if kind != "none" and asked is not None:
         kind = asked
-    labels: list[Label | None] = [None] * len(cells)
-    usable = [True] * len(cells)
     if kind == "none":
-        return labels, usable, kind
+        return dict.fromkeys(range(len(cells))), kind
+    labels: dict[int, Label] = {}
     advice = _advice(values, kind)
     for number, (value, source_location) in enumerate(cells):
         # Where several labels are written in one cell, an empty one says that none applies.
         if is_empty(value) and not (separator and value == ""):
             bad.add(source_location, f"the label is empty; {advice}")
-            usable[number] = False
             continue
         try:
             labels[number] = read_label(value, kind, separator)
         except ValueError as error:
             bad.add(source_location, str(error))
-            usable[number] = False
-    return labels, usable, kind
+    return labels, kind
 
 
 def _advice(values: Sequence[Any], kind: LabelKind) -> str:

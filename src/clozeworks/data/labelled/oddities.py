@@ -4,7 +4,7 @@ None of it stops a training; all of it is worth a look before one.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -100,20 +100,14 @@ def repeated(items: Sequence[Item]) -> Iterator[Finding]:
 
 
 def _shared(items: Sequence[Item], dev: Sequence[Item]) -> Iterator[Finding]:
-    known = {key_of(item): item for item in items}
-    both = [
-        (item, f"also in {known[key_of(item)].source_location}")
-        for item in dev
-        if key_of(item) in known
-    ]
-    yield _finding("in both", "development text that also stands in the training data", both)
-    shared = {item.shared_text: item for item in items if item.shared_text is not None}
-    same = [
-        (item, f"also in {shared[item.shared_text].source_location}")
-        for item in dev
-        if item.shared_text is not None and item.shared_text in shared
-    ]
-    yield _finding("context in both", "development context that also stands in training", same)
+    def in_both(key: Callable[[Item], Hashable]) -> list[tuple[Item, str]]:
+        known = {key(item): item.source_location for item in items if key(item) is not None}
+        return [(item, f"also in {known[key(item)]}") for item in dev if key(item) in known]
+
+    what = "development text that also stands in the training data"
+    yield _finding("in both", what, in_both(key_of))
+    what = "development context that also stands in training"
+    yield _finding("context in both", what, in_both(lambda item: item.shared_text))
 
 
 def _debris(items: Sequence[Item]) -> Iterator[Finding]:

@@ -51,11 +51,9 @@ def split(
         raise SettingError(
             "the fraction of development data", fraction, "it must be above 0 and below 1"
         )
-    rng = RandomStream(seed, "split")
-    if items and items[0].shared_text is not None:
-        taken = _whole_contexts([item.shared_text or "" for item in items], fraction, rng)
-    else:
-        taken = _stratified(_strata(items), fraction, rng)
+    by_context = bool(items) and items[0].shared_text is not None
+    keys = [(item.shared_text or "",) if by_context else item.label_names for item in items]
+    taken = _taken(keys, by_context, fraction, seed)
     if not taken:
         raise InputError(
             f"no development data can be taken from {counted(len(items), 'item')}; there must be "
@@ -65,11 +63,15 @@ def split(
     return rest, [items[index] for index in sorted(taken)]
 
 
-def _strata(items: Sequence[Item]) -> list[str]:
-    """The name of the part of the items to which each belongs: its rarest label."""
-    named = [set(item.label_names) for item in items]
-    counts = Counter(name for names in named for name in names)
-    return [min(names, key=lambda name: (counts[name], name), default="") for names in named]
+def _taken(
+    keys: Sequence[tuple[str, ...]], by_context: bool, fraction: float, seed: int
+) -> set[int]:
+    """Chooses items for the second part, by the labels of each or by its context."""
+    rng = RandomStream(seed, "split")
+    counts = Counter(name for names in keys for name in set(names))
+    # Of several labels the rarest one decides.
+    strata = [min(names, key=lambda name: (counts[name], name), default="") for names in keys]
+    return (_whole_contexts if by_context else _stratified)(strata, fraction, rng)
 
 
 def _grouped(keys: Sequence[Hashable]) -> dict[Hashable, list[int]]:
@@ -165,16 +167,24 @@ def parted(
     keys, together = _keys(items, fractions, titles or {})
     numbers: dict[Hashable, int] = {}
     groups = [numbers.setdefault(key, len(numbers)) for key in keys]
-    left = _standing(items, groups)
+    by_context = together != "text"
+    # Of texts one stands for each group, its first; of questions all are split, so that a context
+    # counts as often as it is asked about.
+    left = [
+        (group, (str(group),) if by_context else item.label_names)
+        for item, group in zip(items, groups, strict=True)
+    ]
+    if not by_context:
+        left = sorted(dict(reversed(left)).items())
     fraction_left = 1.0
     chosen: dict[int, str] = {}
     for name, fraction in (("test", fractions.test), ("dev", fractions.dev)):
         if fraction:
-            try:
-                left, taken = split(left, fraction / fraction_left, seed)
-            except InputError as error:
-                raise _too_few(name, len(items)) from error
-            chosen |= {int(item.source_location): name for item in taken}
+            taken = _taken([key for _, key in left], by_context, fraction / fraction_left, seed)
+            if not taken:
+                raise _too_few(name, len(items))
+            chosen |= {left[index][0]: name for index in taken}
+            left = [pair for index, pair in enumerate(left) if index not in taken]
             fraction_left -= fraction
     _keep_labels(items, groups, chosen)
     names = ["train", *(name for name in ("dev", "test") if getattr(fractions, name))]
@@ -192,37 +202,6 @@ def _too_few(name: str, count: int) -> InputError:
         f"nothing is left for the part {name!r}: there are {count:,} items; for each part there "
         "must be another text with the same label, or another context; add some."
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Standing(Item):
-    """Stands for a group of items, whose number is its source location."""
-
-    source_location: str
-    names: tuple[str, ...]
-    context: str | None
-
-    @property
-    def label_names(self) -> tuple[str, ...]:
-        return self.names
-
-    @property
-    def shared_text(self) -> str | None:
-        return self.context
-
-
-def _standing(items: Sequence[Item], groups: Sequence[int]) -> list[_Standing]:
-    """What is split in the place of items.
-
-    Of texts one for each group, as its first item is; of questions one for each item, so that a
-    context counts as often as it is asked about.
-    """
-    if items[0].shared_text is not None:
-        return [_Standing(str(group), (), str(group)) for group in groups]
-    first: dict[int, Item] = {}
-    for item, group in zip(items, groups, strict=True):
-        first.setdefault(group, item)
-    return [_Standing(str(group), item.label_names, None) for group, item in first.items()]
 
 
 def _keep_labels(items: Sequence[Item], groups: Sequence[int], chosen: dict[int, str]) -> None:

@@ -4,11 +4,12 @@ An answer that does not stand where the file says is moved, if its text stands i
 exactly once; otherwise nobody knows which one was meant, and the row is bad.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from clozeworks.data.augment.changing import TextEditor
 from clozeworks.data.files.encodings import printable
 from clozeworks.data.files.fields import json_type
 from clozeworks.data.files.lines import read_lines
@@ -18,7 +19,7 @@ from clozeworks.data.files.tables import (
     one_object_per_line,
 )
 from clozeworks.data.labelled.bad_rows import BadRows
-from clozeworks.data.labelled.items import NO_LABELS, Item, Role, TextEditor, wrong_text
+from clozeworks.data.labelled.items import NO_LABELS, Item, Role, wrong_text
 from clozeworks.data.labelled.reading import FileItems, Reading
 from clozeworks.data.labelled.written_rows import ChosenRows, WrittenFile, json_line
 
@@ -169,14 +170,6 @@ class QuestionItem(Item):
         """A document with the layout of SQuAD, as it was written."""
         document = _document(path, suffix, encoding)
         return None if document is None else _written_squad(document, printable(path))
-
-    @classmethod
-    def settle(
-        cls, items: Sequence[Item], reading: Reading, bad: BadRows
-    ) -> tuple[Sequence[Item], str]:
-        """They have answers if any has one, or is known to have none."""
-        known = any(item.gold is not None for item in items)
-        return items, "answers" if known else NO_LABELS
 
 
 def _document(path: Path, suffix: str, encoding: str) -> Any:

@@ -13,13 +13,14 @@ from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from clozeworks.data.augment.changing import TextEditor
 from clozeworks.data.files.encodings import lone_surrogate, printable
 from clozeworks.data.files.fields import json_type
 from clozeworks.data.files.lines import read_lines
 from clozeworks.data.files.tables import TABLE_SUFFIXES, nothing
 from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.columns import TEXT_COLUMNS, Column
-from clozeworks.data.labelled.items import NO_LABELS, Item, Role, Span, TextEditor, wrong_text
+from clozeworks.data.labelled.items import NO_LABELS, Item, Role, Span, wrong_text
 from clozeworks.data.labelled.reading import FileItems, Reading
 from clozeworks.data.labelled.written_rows import WrittenFile
 from clozeworks.errors import InputError, SettingError, Stated

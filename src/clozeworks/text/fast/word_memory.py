@@ -5,7 +5,7 @@ from itertools import chain, count, repeat
 
 import numpy as np
 
-from clozeworks.arrays import Int64Array, Uint32Array, Uint64Array
+from clozeworks.arrays import Int64Array, Uint32Array, Uint64Array, ranges
 
 # Words that are remembered; when there are more, the rarer half is forgotten.
 MOST_WORDS = 200_000
@@ -46,11 +46,7 @@ class WordMemory:
         self._uses += np.bincount(codes, minlength=len(self._uses))
         begins = self._offsets[codes]
         sizes = self._offsets[codes + 1] - begins
-        ends = np.cumsum(sizes)
-        positions = np.repeat(begins - ends + sizes, sizes) + np.arange(
-            ends[-1] if len(ends) else 0
-        )
-        return self._flat[positions], sizes
+        return self._flat[ranges(begins, sizes)], sizes
 
     def learn(self, words: Sequence[str], ids: Sequence[Sequence[int]]) -> None:
         """Remembers words that were not known."""

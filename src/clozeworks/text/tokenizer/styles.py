@@ -27,24 +27,6 @@ from clozeworks.text.tokenizer.special import (
 StyleKind = Literal["wordpiece", "bpe", "unigram"]
 
 
-def _framed(
-    vocabulary: Mapping[str, int], single: str, pair: str, *names: str | None
-) -> processors.TemplateProcessing | None:
-    """A template with these special tokens; None if one of them is missing."""
-    known = [(name, vocabulary[name]) for name in names if name is not None and name in vocabulary]
-    if len(known) < len(names):
-        return None
-    return processors.TemplateProcessing(single=single, pair=pair, special_tokens=known)
-
-
-def _bert_template(
-    special: SpecialTokens, vocabulary: Mapping[str, int]
-) -> processors.TemplateProcessing | None:
-    first, last = special.first, special.last
-    single = f"{first}:0 $A:0 {last}:0"
-    return _framed(vocabulary, single, f"{single} $B:1 {last}:1", first, last)
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Style:
     """What all styles have."""
@@ -52,15 +34,31 @@ class _Style:
     special: SpecialTokens
 
     kind: ClassVar[StyleKind]
+    order: ClassVar[tuple[str, ...]] = ("pad", "unknown", "first", "last", "mask")
+    """The special tokens that take the first ids of a new vocabulary, before further ones."""
+    single: ClassVar[str] = "{first}:0 $A:0 {last}:0"
+    pair: ClassVar[str] = "{first}:0 $A:0 {last}:0 $B:1 {last}:1"
+    """Where special tokens stand around a text, and around two."""
 
     def leading(self) -> tuple[str, ...]:
         """Names the special tokens that take the first ids of a new vocabulary, in order."""
-        s = self.special
-        return distinct(s.pad, s.unknown, s.first, s.last, s.mask, *s.extra)
+        return distinct(*(getattr(self.special, role) for role in self.order), *self.special.extra)
 
     def trailing(self) -> tuple[str, ...]:
         """Names the special tokens that take the last ids of a new vocabulary."""
         return ()
+
+    def template(self, vocabulary: Mapping[str, int]) -> processors.TemplateProcessing | None:
+        """Makes the step that puts special tokens around texts; None if one of them is missing."""
+        names = {role: getattr(self.special, role) for role in ("first", "last")}
+        used = [name for role, name in names.items() if f"{{{role}}}" in self.pair]
+        if not all(name in vocabulary for name in used):
+            return None
+        return processors.TemplateProcessing(
+            single=self.single.format(**names),
+            pair=self.pair.format(**names),
+            special_tokens=[(name, vocabulary[name]) for name in used],
+        )
 
     def pre_tokenizer(self) -> pre_tokenizers.PreTokenizer:
         """Makes the step that cuts the text into words."""
@@ -126,7 +124,7 @@ class WordPieceStyle(_Style):
             continuing_subword_prefix=self.prefix,
             max_input_chars_per_word=self.longest_word,
         )
-        template = _bert_template(self.special, vocabulary)
+        template = self.template(vocabulary)
         backend = self._joined(model, decoders.WordPiece(prefix=self.prefix), vocabulary, template)
         backend.normalizer = self.normalizer()
         return backend
@@ -148,11 +146,8 @@ class ByteLevelStyle(_Style):
     frame: bool = True
 
     kind = "bpe"
-
-    def leading(self) -> tuple[str, ...]:
-        """Names the special tokens that take the first ids of a new vocabulary, in order."""
-        s = self.special
-        return distinct(s.first, s.pad, s.last, s.unknown, *s.extra)
+    order = ("first", "pad", "last", "unknown")
+    single = pair = ""  # RoBERTa's frame is a step of its own
 
     def trailing(self) -> tuple[str, ...]:
         """Names the special token that takes the last id of a new vocabulary."""
@@ -176,6 +171,10 @@ class ByteLevelStyle(_Style):
     def processor(self, vocabulary: Mapping[str, int]) -> processors.PostProcessor:
         """Makes the step that puts special tokens around texts and leaves spaces out of words."""
         first, last = self.special.first, self.special.last
+        trimmed = processors.ByteLevel(trim_offsets=True, add_prefix_space=self.add_prefix_space)
+        if self.pair:
+            template = self.template(vocabulary)
+            return trimmed if template is None else processors.Sequence([trimmed, template])
         if self.frame and first is not None and last is not None:
             return processors.RobertaProcessing(
                 (last, vocabulary[last]),
@@ -183,13 +182,7 @@ class ByteLevelStyle(_Style):
                 trim_offsets=True,
                 add_prefix_space=self.add_prefix_space,
             )
-        return self._trimmed()
-
-    def _trimmed(
-        self, template: processors.TemplateProcessing | None = None
-    ) -> processors.PostProcessor:
-        trimmed = processors.ByteLevel(trim_offsets=True, add_prefix_space=self.add_prefix_space)
-        return trimmed if template is None else processors.Sequence([trimmed, template])
+        return trimmed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,11 +196,8 @@ class BertByteLevelStyle(ByteLevelStyle):
 
     special: SpecialTokens = BERT_TOKENS
 
-    def processor(self, vocabulary: Mapping[str, int]) -> processors.PostProcessor:
-        """Makes the step that puts special tokens around texts and leaves spaces out of words."""
-        first, last = self.special.first, self.special.last
-        single = f"{first} $A {last}"
-        return self._trimmed(_framed(vocabulary, single, f"{single} $B {last}", first, last))
+    single = "{first} $A {last}"
+    pair = "{first} $A {last} $B {last}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,32 +235,26 @@ class UnigramStyle(_Style):
         backend.normalizer = self.normalizer()
         return backend
 
-    def template(self, vocabulary: Mapping[str, int]) -> processors.TemplateProcessing | None:
-        """Makes the step that puts special tokens around texts."""
-        return _bert_template(self.special, vocabulary)
-
 
 @dataclass(frozen=True, kw_only=True)
 class ClosedUnigramStyle(UnigramStyle):
     """XLNet: the same pieces, and all special tokens after the text.
 
     Attributes:
-        special: Names of the special tokens; a text is written `A <sep> <cls>`.
+        special: Names of the special tokens; a text is written `A <sep> <cls>`, whose last token
+            has a type of its own.
     """
 
     special: SpecialTokens = XLNET_TOKENS
+
+    single = "$A:0 {last}:0 {first}:2"
+    pair = "$A:0 {last}:0 $B:1 {last}:1 {first}:2"
 
     def leading(self) -> tuple[str, ...]:
         """Names the special tokens that take the first ids of a new vocabulary, in order."""
         s = self.special
         # Compat: the published vocabulary has `<unk> <s> </s> <cls> <sep> <pad> <mask>` first.
         return distinct(s.unknown, *s.extra[:2], s.first, s.last, s.pad, s.mask, *s.extra[2:])
-
-    def template(self, vocabulary: Mapping[str, int]) -> processors.TemplateProcessing | None:
-        """Makes the step that puts special tokens after texts; the last has a type of its own."""
-        close, last = self.special.last, self.special.first
-        single, pair = f"$A:0 {close}:0 {last}:2", f"$A:0 {close}:0 $B:1 {close}:1 {last}:2"
-        return _framed(vocabulary, single, pair, close, last)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -283,6 +267,9 @@ class AnsweringUnigramStyle(UnigramStyle):
 
     special: SpecialTokens = T5_TOKENS
 
+    single = "$A:0 {last}:0"
+    pair = "$A:0 {last}:0 $B:0 {last}:0"
+
     def leading(self) -> tuple[str, ...]:
         """Names the special tokens that take the first ids of a new vocabulary, in order."""
         s = self.special
@@ -291,11 +278,6 @@ class AnsweringUnigramStyle(UnigramStyle):
     def trailing(self) -> tuple[str, ...]:
         """The sentinels; the first of them has the very last id."""
         return self.special.extra[::-1]
-
-    def template(self, vocabulary: Mapping[str, int]) -> processors.TemplateProcessing | None:
-        """Makes the step that puts an end after texts."""
-        last = self.special.last
-        return _framed(vocabulary, f"$A:0 {last}:0", f"$A:0 {last}:0 $B:0 {last}:0", last)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -308,10 +290,8 @@ class BeginningByteLevelStyle(ByteLevelStyle):
 
     special: SpecialTokens = LLAMA_TOKENS
 
-    def processor(self, vocabulary: Mapping[str, int]) -> processors.PostProcessor:
-        """Makes the step that puts the beginning before texts and leaves spaces out of words."""
-        first = self.special.first
-        return self._trimmed(_framed(vocabulary, f"{first} $A", f"{first} $A {first} $B", first))
+    single = "{first} $A"
+    pair = "{first} $A {first} $B"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,6 @@ import heapq
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Protocol
 from zlib import crc32
 
 # Pieces of a run; of words in all, the most frequent first. They bound time and memory.
@@ -31,31 +30,13 @@ def most_frequent(words: Mapping[str, int]) -> list[tuple[str, int]]:
     return sorted(words.items(), key=lambda item: (-item[1], crc32(item[0].encode()), item[0]))
 
 
-class WordCutter(Protocol):
-    """Cuts words as a tokenizer's model does, with pieces that come and go."""
-
-    spoils: bool
-    """Whether one character that cannot be written makes its whole word unknown."""
-    add: Callable[[str], None]
-    remove: Callable[[str], None]
-
-    def knows(self, piece: str) -> bool:
-        """Whether there is this piece."""
-        ...
-
-    def cut(self, word: str) -> list[int]:
-        """Where the pieces of a word end. What cannot be written is cut into characters."""
-        ...
-
-    def piece(self, word: str, begin: int, end: int) -> str:
-        """How a part of a word is written as a piece."""
-        ...
-
-
 class LongestFirst:
-    """WordPiece: from the left, always the longest piece that fits."""
+    """WordPiece: from the left, always the longest piece that fits.
 
-    spoils = True
+    What cannot be written is cut into characters.
+    """
+
+    spoils = True  # one character that cannot be written makes its whole word unknown
 
     def __init__(self, pieces: Iterable[str], prefix: str) -> None:
         self._known = set(pieces)
@@ -123,6 +104,10 @@ class FewestFused:
     def piece(self, word: str, begin: int, end: int) -> str:
         """A piece is the text itself."""
         return word[begin:end]
+
+
+# Cuts words as a tokenizer's model does, with pieces that come and go.
+WordCutter = LongestFirst | FewestFused
 
 
 class Fusing:

@@ -211,7 +211,7 @@ def _wordpiece(text: _Text, style: WordPieceStyle) -> Backend:
         continuing_subword_prefix=style.prefix,
     )
     model = models.WordPiece(unk_token=style.special.unknown or "[UNK]")
-    return style.build(_vocabulary(_learner(model, trainer, words, alphabet)))
+    return style.build(_learner(model, trainer, words, alphabet).get_vocab())
 
 
 def _learner(
@@ -232,10 +232,6 @@ def _repeated(words: Mapping[str, int], alphabet: frozenset[str]) -> Iterator[st
                 yield (word + " ") * min(REPEATED, count - done)
 
 
-def _vocabulary(learner: Backend) -> dict[str, int]:
-    return learner.get_vocab(with_added_tokens=True)
-
-
 def _merges(learner: Backend) -> list[tuple[str, str]]:
     state = Tokenizer(learner).state["model"]["merges"]
     pairs = [pair.split(" ") if isinstance(pair, str) else pair for pair in state]
@@ -252,7 +248,7 @@ def _byte_level(text: _Text, style: ByteLevelStyle) -> Backend:
     learner = Backend(models.BPE())
     learner.pre_tokenizer = style.pre_tokenizer()
     learner.train_from_iterator(text.lines(), trainer)
-    vocabulary = _vocabulary(learner)
+    vocabulary = learner.get_vocab()
     for name in trailing:
         vocabulary[name] = len(vocabulary)
     return style.build(vocabulary, _merges(learner))
@@ -271,7 +267,7 @@ def _character_pairs(text: _Text, style: CharacterPairStyle) -> Backend:
         end_of_word_suffix=style.ending,
     )
     learner = _learner(models.BPE(end_of_word_suffix=style.ending), trainer, words, alphabet)
-    return style.build(_vocabulary(learner), _merges(learner))
+    return style.build(learner.get_vocab(), _merges(learner))
 
 
 def _unigram(text: _Text, style: UnigramStyle) -> Backend:

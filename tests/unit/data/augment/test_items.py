@@ -111,7 +111,7 @@ def test_two_entities_would_become_one_if_all_between_them_were_deleted():
     careless = dataclasses.replace(
         Passage.of_words(longer.text, longer.spans, longer.tags), keep_one_of=()
     )
-    assert set(Delete(fraction=1.0)._changes(careless, Draw(CHANCE, 0, 0))) == {0, 2, 3}
+    assert set(Delete(fraction=1.0).changes(careless, Draw(CHANCE, 0, 0))) == {0, 2, 3}
 
 
 def test_a_comma_between_entities_keeps_them_apart():

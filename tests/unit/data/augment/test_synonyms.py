@@ -102,7 +102,8 @@ WRONG_LINE = (
         (
             "a.json",
             '{"big":\n["huge"}',
-            f"a.json, line 2: this is not valid JSON (Expecting ',' delimiter); {FORM}",
+            "a.json, line 2, character 8: this is not valid JSON (Expecting ',' delimiter); "
+            f"{FORM}",
         ),
         ("a.json", '["big"]', f"a.json is a list; it must be an object; {FORM}"),
         (

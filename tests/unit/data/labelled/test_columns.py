@@ -57,18 +57,18 @@ def test_names_and_numbers(labelled):
 def test_columns_that_are_not_there(wrong):
     content = "stars,review\n1,bad\n"
     wrong(
-        "a.csv has no column 'Revue'; its columns: stars, review; correct --columns. Did you mean "
-        "'review'?",
+        "a.csv has no column 'Revue'; its columns: stars, review; choose one with --columns. "
+        "Did you mean 'review'?",
         *("a.csv", content),
         columns={"text": "Revue"},
     )
     wrong(
-        "a.csv has no column '3'; its columns: stars, review; correct --columns.",
+        "a.csv has no column '3'; its columns: stars, review; choose one with --columns.",
         *("a.csv", content),
         columns={"text": "3"},
     )
     wrong(
-        "a.tsv has no column '5'; it has 4 columns and no header; correct --columns.",
+        "a.tsv has no column '5'; it has 4 columns and no header; choose one with --columns.",
         *("a.tsv", SNLI),
         columns={"label": "5"},
     )
@@ -79,8 +79,8 @@ def test_columns_that_are_not_there(wrong):
         columns={"text": "1", "label": "stars"},
     )
     wrong(
-        "a.csv has 2 columns 'x'; a name must be unique; give the number of one, for example "
-        "--columns text=2.",
+        "a.csv has 2 columns 'x'; a name must be unique; rename the others, or give the "
+        "number of one: --columns text=2.",
         *("a.csv", "label,x,x\n1,a,b\n"),
         columns={"text": "x"},
     )

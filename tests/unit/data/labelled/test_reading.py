@@ -139,12 +139,13 @@ def test_json_that_is_lines_or_wrapped_or_wrong(labelled, wrong):
         *("a.json", '"a"'),
     )
     wrong(
-        "a.json, line 2, character 1: this is not valid JSON (Expecting value); copy or write the "
-        "file again; objects on lines of their own are a .jsonl file.",
+        "a.json, line 2, character 1: this is not valid JSON (Expecting value); write a list of "
+        "objects; objects on lines of their own are a .jsonl file.",
         *("a.json", "[\n}"),
     )
     wrong(
-        "a.json: a number is too long or the nesting too deep to read; write a list of objects.",
+        "a.json: a number is too long or the nesting too deep to read; write a list of objects; "
+        "objects on lines of their own are a .jsonl file.",
         *("a.json", "[" * 100_000),
     )
 
@@ -278,7 +279,8 @@ class TestBadRows:
         )
         bad(
             "a.jsonl, line 2",
-            "a number is too long or the nesting too deep to read; write one JSON object",
+            "a number is too long or the nesting too deep to read; write one whole JSON object per "
+            "line",
             *("a.jsonl", good + "[" * 100_000),
         )
         bad(
