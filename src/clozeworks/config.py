@@ -204,7 +204,7 @@ def override(data: dict[str, Any], change: str) -> None:
         raise SettingError(
             repr(change),
             Stated("not a change of a setting"),
-            advice="write path=value, for example training.steps=2000",
+            "write path=value, for example training.steps=2000",
         )
     try:
         value = tomllib.loads(f"value = {text}")["value"]

@@ -20,7 +20,6 @@ class Stated(str):
 
 
 MISSING, SET = Stated("missing"), Stated("set")
-_SENTENCE = object()
 
 
 class SettingError(ClozeworksError, ValueError):
@@ -43,15 +42,10 @@ class SettingError(ClozeworksError, ValueError):
     rule: str = ""
     advice: str = ""
 
-    def __init__(
-        self, setting: str, value: Any = _SENTENCE, rule: str = "", advice: str = ""
-    ) -> None:
+    def __init__(self, setting: str, value: Any, rule: str, advice: str = "") -> None:
         # Trap: an error is pickled as its class and `args`; so the sentence is made in `__str__`.
-        if value is _SENTENCE:
-            super().__init__(setting)
-        else:
-            super().__init__(setting, value, rule, advice)
-            self.setting, self.value, self.rule, self.advice = setting, value, rule, advice
+        super().__init__(setting, value, rule, advice)
+        self.setting, self.value, self.rule, self.advice = setting, value, rule, advice
 
     def __str__(self) -> str:
         if not self.setting:  # a sentence, as another process told it

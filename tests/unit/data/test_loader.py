@@ -6,7 +6,7 @@ from scipy.stats import chisquare
 
 from clozeworks.data.examples.example_arrays import ExampleArrays
 from clozeworks.data.examples.loader import Loader
-from clozeworks.errors import SettingError
+from clozeworks.errors import InputError, SettingError
 
 
 class Numbered:
@@ -128,7 +128,7 @@ def test_a_worker_that_stops_early_leaves_nothing_behind():
     ],
 )
 def test_settings_that_make_no_sense_are_named(options, sentence):
-    with pytest.raises(SettingError, match=sentence):
+    with pytest.raises((SettingError, InputError), match=sentence):
         loader(**options)
 
 

@@ -16,7 +16,7 @@ from clozeworks.data.augment import MASK, AugmentSpec, Fraction, Guesser
 from clozeworks.data.augment.changing import Draw, TextChange, amount
 from clozeworks.data.augment.passage import Changes, Passage, is_word
 from clozeworks.data.augment.synonyms import like
-from clozeworks.errors import SettingError
+from clozeworks.errors import InputError, SettingError
 from clozeworks.rng import below, order
 from clozeworks.spec import PositiveInt, spec
 from clozeworks.text.characters import words_of
@@ -55,7 +55,7 @@ class ReplaceByModel(AugmentSpec):
         texts = [_with_gap(passage, words[position]) for position in chosen]
         guesses = guess(texts)
         if len(guesses) != len(texts):
-            raise SettingError(
+            raise InputError(
                 f"guess gave words for {len(guesses):,} of {len(texts):,} texts; it must give a "
                 "list of words for each; correct the function."
             )

@@ -18,7 +18,7 @@ import numpy as np
 from clozeworks.arrays import Int64Array
 from clozeworks.data.examples import Examples
 from clozeworks.data.examples.example_arrays import ExampleArrays
-from clozeworks.errors import MISSING, SettingError
+from clozeworks.errors import MISSING, InputError, SettingError
 from clozeworks.rng import RandomStream
 from clozeworks.spec import NonNegativeInt, PositiveInt, check
 from clozeworks.wording import counted
@@ -75,7 +75,7 @@ class Loader(Generic[Made]):
         self.collate = collate
         self.batch_size = batch_size or max(1, round((batch_tokens or 0) / examples.mean_length))
         if self.batch_size < ranks:
-            raise SettingError(
+            raise InputError(
                 f"a step has {counted(self.batch_size, 'example')} and there are {ranks} ranks; "
                 "each needs at least one; use more tokens a step or fewer ranks."
             )
@@ -87,7 +87,7 @@ class Loader(Generic[Made]):
         self._before = [0, *accumulate(sizes)]
         epoch = max(1, self._before[-1] // examples.copies)
         if self.batch_size > MAX_EPOCHS * epoch:
-            raise SettingError(
+            raise InputError(
                 f"a step has {counted(self.batch_size, 'example')} and an epoch has "
                 f"{counted(epoch, 'example')}; a step is at most {MAX_EPOCHS:,} epochs; use "
                 "fewer tokens a step or more text."

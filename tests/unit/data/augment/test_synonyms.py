@@ -205,7 +205,7 @@ def test_a_guess_needs_a_model(rng):
     assert refusal(ReplaceByModel().build, error=SettingError) == needed
     assert refusal(Several(parts=(Delete(), ReplaceByModel())).build, error=SettingError) == needed
     augment = ReplaceByModel(fraction=1.0).build(lambda texts: [["x"]])
-    assert refusal(augment, TextItem("one two"), rng, 0, 0, error=SettingError) == (
+    assert refusal(augment, TextItem("one two"), rng, 0, 0, error=InputError) == (
         "guess gave words for 1 of 2 texts; it must give a list of words for each; correct the "
         "function."
     )
