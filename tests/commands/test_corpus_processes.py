@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from clozeworks.storage.locks import locked
+
 # The real command, with small pieces and shards, and a line of progress at every block.
 BUILD = """
 import sys
@@ -198,16 +200,15 @@ def test_modules_where_the_user_stands_are_not_ours(build, source, tmp_path, mon
 
 def test_a_second_build_is_refused(build, source, tmp_path):
     out = tmp_path / "out"
-    first = build(source, out)
-    wait_until(lambda: (out / ".lock").exists())
-    first.send_signal(signal.SIGSTOP)
-    second = build(source, out)
-    said = second.communicate(timeout=20)[1]
-    first.send_signal(signal.SIGCONT)
+    out.mkdir()
+    with locked(out):  # as the first build does, which may be done before it could be stopped
+        second = build(source, out)
+        said = second.communicate(timeout=20)[1]
     assert second.returncode == 2 and said == (
         f"clozeworks: {out} is being written by another program; wait for it, or choose another "
         "folder.\n"
     )
+    first = build(source, out)
     assert first.communicate(timeout=60) and first.returncode == 0
 
 

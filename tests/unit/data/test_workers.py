@@ -33,6 +33,7 @@ def test_every_kind_keeps_its_class_and_its_sentence(kind):
         errors.UnknownName: ("words", "jeiba", ["jieba"]),
         errors.MissingExtra: ("--words jieba", "jieba", "chinese"),
         errors.UnfinishedRun: ("run/model", "run"),
+        errors.SettingError: ("seed", -1, "it must be at least 0"),
     }
     error = kind(*told.get(kind, ("a.txt is empty; fill it.",)))
     found = workers._rebuilt(workers._kind(error), str(error))
