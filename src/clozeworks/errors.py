@@ -28,19 +28,17 @@ class SettingError(ClozeworksError, ValueError):
     The sentence is made here: *setting* is *value*; *rule*; *advice*. If several settings are
     involved, `setting` is the one to change, and the rule states the others, each in backticks:
     "it must be divisible by `heads`, 3". Commands replace these names by their options.
-
-    Attributes:
-        setting: The name of the setting, relative to the class that checks it. `config` adds the
-            path of the table that it was read from.
-        value: Its value, as it is; a `Stated` one is shown without quotes.
-        rule: What it must be instead, or why it cannot be.
-        advice: What to do, if the rule does not say so.
     """
 
     setting: str = ""
+    """The name of the setting, relative to the class that checks it. `config` adds the path of the
+    table that it was read from."""
     value: Any = None
+    """Its value, as it is; a `Stated` one is shown without quotes."""
     rule: str = ""
+    """What it must be instead, or why it cannot be."""
     advice: str = ""
+    """What to do, if the rule does not say so."""
 
     def __init__(self, setting: str, value: Any, rule: str, advice: str = "") -> None:
         # Trap: an error is pickled as its class and `args`; so the sentence is made in `__str__`.

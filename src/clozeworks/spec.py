@@ -23,15 +23,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Bound:
-    """A rule about a value, in an annotation.
-
-    Attributes:
-        words: What the value must be: "above 0".
-        test: Whether a value keeps the rule; numbers it is asked about are finite.
-    """
+    """A rule about a value, in an annotation."""
 
     words: str
+    """What the value must be: "above 0"."""
     test: Callable[[Any], bool]
+    """Whether a value keeps the rule; numbers it is asked about are finite."""
 
     def allows(self, value: Any) -> bool:
         """Whether a value keeps the rule. NaN and infinite numbers keep none."""

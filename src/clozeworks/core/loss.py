@@ -19,19 +19,16 @@ from clozeworks.core.ops.linear_cross_entropy import count_correct, linear_cross
 
 @dataclass(frozen=True)
 class LossTerm:
-    """One term of a loss.
-
-    Attributes:
-        total: The sum over its targets, a number with a gradient.
-        count: How many targets there are.
-        correct: How many of them were predicted correctly.
-        weight: How much the term counts.
-    """
+    """One term of a loss."""
 
     total: Tensor
+    """The sum over its targets, a number with a gradient."""
     count: int
+    """How many targets there are."""
     correct: Tensor
+    """How many of them were predicted correctly."""
     weight: float = 1.0
+    """How much the term counts."""
 
     @classmethod
     def of(cls, logits: Tensor, targets: Tensor) -> "LossTerm":

@@ -106,21 +106,18 @@ class CallbackList(Callback):
 
 @dataclass(frozen=True)
 class Update:
-    """What a step did to the weights.
-
-    Attributes:
-        result: What the step cost.
-        norm: The norm of the gradient, before clipping.
-        learning_rate: The learning rate, as the schedule has it at this step.
-        skipped: Whether the weights stayed as they were, as the numbers were not finite.
-        spike: Whether the loss was far above the usual.
-    """
+    """What a step did to the weights."""
 
     result: "StepResult"
+    """What the step cost."""
     norm: float
+    """The norm of the gradient, before clipping."""
     learning_rate: float
+    """The learning rate, as the schedule has it at this step."""
     skipped: bool = False
+    """Whether the weights stayed as they were, as the numbers were not finite."""
     spike: bool = False
+    """Whether the loss was far above the usual."""
 
 
 class TrainerCallback:

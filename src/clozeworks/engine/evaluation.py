@@ -25,23 +25,20 @@ from clozeworks.runtime.workers import WorkerPool
 
 @dataclass(frozen=True)
 class EvalResult:
-    """What an evaluator measured.
-
-    Attributes:
-        value: The number that decides.
-        higher_is_better: Whether more is better.
-        record: All that was measured, as plain data.
-        losses: Losses by the name of the task, if they were measured on the way.
-        kept: What else is worth keeping as long as these weights are the best.
-        loss: What it cost in all, which decides between equal values; None if it is not known.
-    """
+    """What an evaluator measured."""
 
     value: float
+    """The number that decides."""
     higher_is_better: bool
+    """Whether more is better."""
     record: dict[str, Any]
+    """All that was measured, as plain data."""
     losses: Mapping[str, float] = field(default_factory=dict)
+    """Losses by the name of the task, if they were measured on the way."""
     kept: Any = None
+    """What else is worth keeping as long as these weights are the best."""
     loss: float | None = None
+    """What it cost in all, which decides between equal values; None if it is not known."""
 
 
 # Measures the model as it stands.
@@ -50,25 +47,22 @@ Evaluator = Callable[[], EvalResult]
 
 @dataclass
 class EarlyStopping:
-    """Keeps the best weights so far.
-
-    Attributes:
-        patience: Evaluations without a better value after which a run ends; None: it never does.
-        value: The best value; None before the first evaluation.
-        loss: What the weights with that value cost; None if it is not known.
-        step: The step it was reached at.
-        waited: Evaluations since the value became better.
-        weights: Copies of all parameters that may change, by name.
-        kept: What the evaluator wanted to be kept with them; None if that was in another session.
-    """
+    """Keeps the best weights so far."""
 
     patience: int | None = None
+    """Evaluations without a better value after which a run ends; None: it never does."""
     value: float | None = None
+    """The best value; None before the first evaluation."""
     loss: float | None = None
+    """What the weights with that value cost; None if it is not known."""
     step: int = 0
+    """The step it was reached at."""
     waited: int = 0
+    """Evaluations since the value became better."""
     weights: dict[str, Tensor] = field(default_factory=dict)
+    """Copies of all parameters that may change, by name."""
     kept: Any = None
+    """What the evaluator wanted to be kept with them; None if that was in another session."""
 
     def update(self, result: EvalResult, model: nn.Module, step: int) -> bool:
         """Keeps the weights if they are better than the best; says whether they are.
@@ -126,21 +120,18 @@ class EarlyStopping:
 
 @dataclass
 class HeldOutEvaluation(TrainerCallback):
-    """Measures the model every few steps and at the end; may end the run early.
-
-    Attributes:
-        names: The parts of the objective.
-        held_out: This rank's part of the held-out text, as batches; empty if there is none.
-        every_steps: Steps between two evaluations; 0 for a single one at the end.
-        evaluator: Measures the model beside its loss; None if nothing else counts.
-        early_stopping: Keeps the best weights by what the evaluator measures.
-    """
+    """Measures the model every few steps and at the end; may end the run early."""
 
     names: Sequence[str]
+    """The parts of the objective."""
     held_out: MicroBatches
+    """This rank's part of the held-out text, as batches; empty if there is none."""
     every_steps: int | None
+    """Steps between two evaluations; 0 for a single one at the end."""
     evaluator: Evaluator | None = None
+    """Measures the model beside its loss; None if nothing else counts."""
     early_stopping: EarlyStopping = field(default_factory=EarlyStopping)
+    """Keeps the best weights by what the evaluator measures."""
 
     def resume(self, snapshot: Snapshot) -> None:
         """Takes over the best weights so far."""

@@ -47,15 +47,12 @@ class StepLoss:
 
 @dataclass(frozen=True)
 class StepResult:
-    """What a step cost.
-
-    Attributes:
-        parts: By the name of the loss.
-        tokens: Tokens of the step, over all ranks.
-    """
+    """What a step cost."""
 
     parts: Mapping[str, StepLoss]
+    """By the name of the loss."""
     tokens: int
+    """Tokens of the step, over all ranks."""
 
     @property
     def loss(self) -> float:

@@ -29,23 +29,20 @@ class Diverged(ClozeworksError):  # noqa: N818 (the name is the sentence)
 
 @dataclass
 class Guards:
-    """What was seen so far.
-
-    Attributes:
-        skipped: Updates that were left out.
-        in_a_row: How many of them came one after the other, up to now.
-        spikes: Steps whose loss was far above the usual.
-        seen: Steps with a finite loss.
-        mean: The usual loss.
-        spread: The usual squared distance from it.
-    """
+    """What was seen so far."""
 
     skipped: int = 0
+    """Updates that were left out."""
     in_a_row: int = 0
+    """How many of them came one after the other, up to now."""
     spikes: int = 0
+    """Steps whose loss was far above the usual."""
     seen: int = 0
+    """Steps with a finite loss."""
     mean: float = 0.0
+    """The usual loss."""
     spread: float = 0.0
+    """The usual squared distance from it."""
 
     def finite(self, loss: float, norm: float) -> bool:
         """Notes whether a step's numbers are finite; if not, the update must be left out."""

@@ -38,17 +38,14 @@ TensorGroups = Mapping[str, Mapping[str, Tensor]]
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A snapshot as it was read.
-
-    Attributes:
-        step: How many steps were done.
-        tensors: By file, by name.
-        state: The rest.
-    """
+    """A snapshot as it was read."""
 
     step: int
+    """How many steps were done."""
     tensors: dict[str, dict[str, Tensor]]
+    """By file, by name."""
     state: dict[str, Any]
+    """The rest."""
 
 
 class DamagedSnapshot(ClozeworksError):  # noqa: N818 (the name is the sentence)

@@ -20,17 +20,14 @@ MicroBatches = list[Batch]
 
 @dataclass(frozen=True)
 class Stage:
-    """Some steps on one loader.
-
-    Attributes:
-        loader: Gives the micro-batches of a step; it counts its steps from 0.
-        steps: How many there are.
-        name: What a person calls it.
-    """
+    """Some steps on one loader."""
 
     loader: Loader[MicroBatches]
+    """Gives the micro-batches of a step; it counts its steps from 0."""
     steps: int
+    """How many there are."""
     name: str = ""
+    """What a person calls it."""
 
 
 class Stages:
@@ -70,21 +67,18 @@ class Stages:
 
 @dataclass(frozen=True)
 class MicroBatcher:
-    """Makes the micro-batches of a step: each is collated on its own, which changes nothing.
-
-    Attributes:
-        objective: What is masked, and what the targets are.
-        seed: The seed of the run.
-        source: What may be looked up.
-        micro_batch_tokens: The most tokens of a micro-batch.
-        workers: The number of micro-batches is a multiple of this.
-    """
+    """Makes the micro-batches of a step: each is collated on its own, which changes nothing."""
 
     objective: Objective
+    """What is masked, and what the targets are."""
     seed: int
+    """The seed of the run."""
     source: Vocabularies
+    """What may be looked up."""
     micro_batch_tokens: int
+    """The most tokens of a micro-batch."""
     workers: int
+    """The number of micro-batches is a multiple of this."""
 
     def __call__(self, clean: ExampleArrays) -> MicroBatches:
         """The micro-batches of some examples."""

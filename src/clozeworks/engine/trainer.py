@@ -32,52 +32,46 @@ from clozeworks.runtime.workers import WorkerPool
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended.
-
-    Attributes:
-        step: Steps done, over all sessions.
-        finished: Whether these are all.
-        signal: The signal that stopped it; 0 if none did, or a callback.
-        tokens: Tokens seen, over all sessions.
-        seconds: Time spent, over all sessions.
-        guards: What was marked on the way.
-    """
+    """How a run ended."""
 
     step: int
+    """Steps done, over all sessions."""
     finished: bool
+    """Whether these are all."""
     signal: int
+    """The signal that stopped it; 0 if none did, or a callback."""
     tokens: int
+    """Tokens seen, over all sessions."""
     seconds: float
+    """Time spent, over all sessions."""
     guards: Guards
+    """What was marked on the way."""
 
 
 @dataclass
 class Trainer:
-    """Trains a model from its last snapshot to the end.
-
-    Attributes:
-        model: The model, on its device.
-        loss: The loss of a model, the first argument, on a batch on its device.
-        stages: Where batches come from.
-        training: How the model is trained; its learning rate is settled.
-        seed: The seed of the run.
-        ranks: The processes that share the run.
-        workers: Runs micro-batches in parallel.
-        builtin: Logging, evaluation and snapshots, in this order.
-        callback: The display and the callbacks of the user.
-        guards: Watches for numbers that are not finite.
-    """
+    """Trains a model from its last snapshot to the end."""
 
     model: nn.Module
+    """The model, on its device."""
     loss: Callable[[Any, BatchTensors], Loss]
+    """The loss of a model, the first argument, on a batch on its device."""
     stages: Stages
+    """Where batches come from."""
     training: Training
+    """How the model is trained; its learning rate is settled."""
     seed: int
+    """The seed of the run."""
     ranks: ProcessGroup
+    """The processes that share the run."""
     workers: WorkerPool
+    """Runs micro-batches in parallel."""
     builtin: Sequence[TrainerCallback]
+    """Logging, evaluation and snapshots, in this order."""
     callback: Callback
+    """The display and the callbacks of the user."""
     guards: Guards = field(default_factory=Guards)
+    """Watches for numbers that are not finite."""
 
     def __post_init__(self) -> None:
         training = self.training

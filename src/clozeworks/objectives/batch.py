@@ -34,25 +34,22 @@ ANSWERS = "answers"
 
 @dataclass(frozen=True)
 class Vocabularies:
-    """The ids that objectives look up.
-
-    Attributes:
-        vocabulary: The number of token ids.
-        mask_id: The mask token; None if the tokenizer has none.
-        special_ids: The ids that are not text.
-        split: The corpus that random tokens may be taken from; None if there is none.
-        named: The special tokens by name.
-        start_id: What a decoder begins with, which is the padding token; None if there is none.
-        end_id: What ends a text; None if there is none.
-    """
+    """The ids that objectives look up."""
 
     vocabulary: int
+    """The number of token ids."""
     mask_id: int | None = None
+    """The mask token; None if the tokenizer has none."""
     special_ids: tuple[int, ...] = ()
+    """The ids that are not text."""
     split: "Split | None" = None
+    """The corpus that random tokens may be taken from; None if there is none."""
     named: Mapping[str, int] = field(default_factory=dict)
+    """The special tokens by name."""
     start_id: int | None = None
+    """What a decoder begins with, which is the padding token; None if there is none."""
     end_id: int | None = None
+    """What ends a text; None if there is none."""
 
     @classmethod
     def of(cls, tokenizer: "Tokenizer", split: "Split | None" = None) -> "Vocabularies":
@@ -136,23 +133,20 @@ def _required(token: int | None, message: str) -> int:
 
 @dataclass
 class BatchBuilder:
-    """A batch under construction.
-
-    Attributes:
-        clean: The examples before masking.
-        ids: The tokens the model will see, (N,).
-        types: Their segment types, (N,).
-        lengths: How many of them each example has, (B,).
-        targets: What is predicted, by the name of the objective.
-        masked_positions: The masked tokens in ascending order, (n,); None before masking.
-    """
+    """A batch under construction."""
 
     clean: ExampleArrays
+    """The examples before masking."""
     ids: Int64Array
+    """The tokens the model will see, (N,)."""
     types: Int64Array
+    """Their segment types, (N,)."""
     lengths: Int64Array
+    """How many of them each example has, (B,)."""
     targets: dict[str, TargetArrays] = field(default_factory=dict)
+    """What is predicted, by the name of the objective."""
     masked_positions: Int64Array | None = None
+    """The masked tokens in ascending order, (n,); None before masking."""
 
     @classmethod
     def of(cls, clean: ExampleArrays) -> "BatchBuilder":
@@ -178,21 +172,18 @@ class BatchTensors:
 
 @dataclass(frozen=True)
 class Batch:
-    """What a step of training needs, as arrays.
-
-    Attributes:
-        ids: Token ids after masking, (N,).
-        types: Segment types, (N,).
-        lengths: Tokens of each example, (B,).
-        targets: What is predicted, by the name of the objective.
-        views: How many neighbouring examples belong together.
-    """
+    """What a step of training needs, as arrays."""
 
     ids: Int64Array
+    """Token ids after masking, (N,)."""
     types: Int64Array
+    """Segment types, (N,)."""
     lengths: Int64Array
+    """Tokens of each example, (B,)."""
     targets: Mapping[str, TargetArrays]
+    """What is predicted, by the name of the objective."""
     views: int = 1
+    """How many neighbouring examples belong together."""
 
     def __len__(self) -> int:
         return len(self.lengths)

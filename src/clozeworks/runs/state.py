@@ -22,48 +22,45 @@ _OLD = (
 
 @dataclass(frozen=True)
 class RunState:
-    """How far a run is.
-
-    Attributes:
-        kind: The kind of run: pretrain, finetune or search.
-        status: What it is doing. `damaged` is a run whose state cannot be read, `unknown` one that
-            has none.
-        part: Which of its seeds or trials it is at, such as `seed 2 of 3`; empty if it is one.
-        folder: The folder of that part, below the folder of the run.
-        step: The last step that counts.
-        steps: How many steps the part has.
-        loss: The last loss on held-out text.
-        tokens_per_second: The last speed.
-        metric: What the models of a fine-tuning run are compared by.
-        value: The best value so far.
-        started: When the first session started, in UTC.
-        updated: When this was written, in UTC.
-        command: The words of the command that started the last session.
-        where: The folder it was started in.
-        ranks: The number of processes that share the run.
-        pid: The process of the run, while it runs.
-        host: The machine of that process.
-        problem: What went wrong, if it failed or cannot be read.
-    """
+    """How far a run is."""
 
     kind: str
+    """The kind of run: pretrain, finetune or search."""
     status: Status
+    """What it is doing. `damaged` is a run whose state cannot be read, `unknown` one that has
+    none."""
     part: str = ""
+    """Which of its seeds or trials it is at, such as `seed 2 of 3`; empty if it is one."""
     folder: str = "."
+    """The folder of that part, below the folder of the run."""
     step: int = 0
+    """The last step that counts."""
     steps: int | None = None
+    """How many steps the part has."""
     loss: float | None = None
+    """The last loss on held-out text."""
     tokens_per_second: float | None = None
+    """The last speed."""
     metric: str | None = None
+    """What the models of a fine-tuning run are compared by."""
     value: float | None = None
+    """The best value so far."""
     started: str = ""
+    """When the first session started, in UTC."""
     updated: str = ""
+    """When this was written, in UTC."""
     command: tuple[str, ...] = ()
+    """The words of the command that started the last session."""
     where: str | None = None
+    """The folder it was started in."""
     ranks: int = 1
+    """The number of processes that share the run."""
     pid: int | None = None
+    """The process of the run, while it runs."""
     host: str | None = None
+    """The machine of that process."""
     problem: str | None = None
+    """What went wrong, if it failed or cannot be read."""
 
     @property
     def continue_command(self) -> str | None:

@@ -20,17 +20,14 @@ _LONGER = 0.01
 
 
 class WindowSpan(NamedTuple):
-    """Positions of one window in its text.
-
-    Attributes:
-        begin: Its first token.
-        judged: The first token that no window before it holds.
-        end: The position after its last token.
-    """
+    """Positions of one window in its text."""
 
     begin: int
+    """Its first token."""
     judged: int
+    """The first token that no window before it holds."""
     end: int
+    """The position after its last token."""
 
 
 def sliding_windows(

@@ -23,17 +23,14 @@ FORBIDDEN = -10_000.0
 
 
 class MoveTensors(NamedTuple):
-    """A value for each first label, each move (row to column) and each last label.
-
-    Attributes:
-        start: (K,).
-        move: (K, K).
-        end: (K,).
-    """
+    """A value for each first label, each move (row to column) and each last label."""
 
     start: Tensor
+    """(K,)."""
     move: Tensor
+    """(K, K)."""
     end: Tensor
+    """(K,)."""
 
     def forbid(self, allowed: "MoveTensors") -> "MoveTensors":
         """The same scores with what is not allowed (False) made impossible."""

@@ -17,17 +17,14 @@ from clozeworks.rng import RandomStream
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """Random numbers for one text of one item.
-
-    Attributes:
-        rng: The stream of the text.
-        epoch: The epoch.
-        index: The number of the item.
-    """
+    """Random numbers for one text of one item."""
 
     rng: RandomStream
+    """The stream of the text."""
     epoch: int
+    """The epoch."""
     index: int
+    """The number of the item."""
 
     def words(self, name: str, count: int) -> Uint32Array:
         """32 random bits for each draw, (n,); the name says what they are for."""
@@ -49,15 +46,12 @@ ItemChange = Callable[[Item, RandomStream, int, int], Item]
 
 @dataclass(frozen=True, slots=True)
 class Augment:
-    """Changes items at random.
-
-    Attributes:
-        probability: How likely an item is to be changed.
-        change: How it is changed.
-    """
+    """Changes items at random."""
 
     probability: float
+    """How likely an item is to be changed."""
     change: ItemChange
+    """How it is changed."""
 
     def __call__(self, item: Item, rng: RandomStream, epoch: int, index: int) -> Item:
         """Changes an item, or leaves it as it is; its label stays the same.

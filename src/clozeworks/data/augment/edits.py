@@ -20,17 +20,14 @@ from clozeworks.text.characters import is_chinese
 
 
 class Edit(NamedTuple):
-    """Characters that go, and what stands there instead.
-
-    Attributes:
-        begin: The first character that goes.
-        end: After the last; the same as `begin` if something is only put in.
-        text: What stands there instead.
-    """
+    """Characters that go, and what stands there instead."""
 
     begin: int
+    """The first character that goes."""
     end: int
+    """After the last; the same as `begin` if something is only put in."""
     text: str
+    """What stands there instead."""
 
 
 class Edited:

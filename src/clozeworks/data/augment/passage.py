@@ -25,21 +25,18 @@ Changes = Mapping[int, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A text, its words, and what may be done with them.
-
-    Attributes:
-        text: The text.
-        spans: Where each word begins and ends, in order.
-        free: The numbers of the words that may be changed in any way, in order.
-        entities: The numbers of tagged words; each may only be replaced by one other.
-        keep_one_of: Groups of words; of each group one must stay.
-    """
+    """A text, its words, and what may be done with them."""
 
     text: str
+    """The text."""
     spans: Sequence[Span]
+    """Where each word begins and ends, in order."""
     free: tuple[int, ...]
+    """The numbers of the words that may be changed in any way, in order."""
     entities: tuple[int, ...] = ()
+    """The numbers of tagged words; each may only be replaced by one other."""
     keep_one_of: tuple[tuple[int, ...], ...] = ()
+    """Groups of words; of each group one must stay."""
 
     @classmethod
     def of_text(cls, text: str, held: Sequence[Span] = ()) -> "Passage":

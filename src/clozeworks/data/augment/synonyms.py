@@ -21,17 +21,14 @@ FORM = '{"word": ["other", ...]}'
 
 
 class SynonymMatch(NamedTuple):
-    """Words of a text that have synonyms.
-
-    Attributes:
-        first: The number of the first word.
-        last: The number of the last; the same for a single word.
-        others: What may stand for them.
-    """
+    """Words of a text that have synonyms."""
 
     first: int
+    """The number of the first word."""
     last: int
+    """The number of the last; the same for a single word."""
     others: tuple[str, ...]
+    """What may stand for them."""
 
 
 class Synonyms:

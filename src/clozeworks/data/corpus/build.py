@@ -40,52 +40,46 @@ CHUNK_CHARACTERS = 1_000_000
 
 @spec
 class BuildSettings:
-    """How a corpus is made.
-
-    Attributes:
-        documents: What separates documents in plain text: `blank-line`, `file` or `line`.
-        columns: The columns or fields that hold the text, by name or number; empty for `text`, or
-            the only column of strings.
-        header: Whether the first row of csv and tsv files is a header; it is if not given.
-        encoding: What text files are written in.
-        sentences: `split` finds sentences within lines, `wrapped` across them; `lines` takes every
-            line as one, `whole` every document.
-        words: A segmenter for whole words in Chinese, such as `jieba`.
-        validation: The fraction of documents that is held out.
-        keep_duplicates: Whether a document that came before is kept.
-        skip_bad_files: Whether the rest of a file that cannot be read is left out.
-    """
+    """How a corpus is made."""
 
     documents: Documents = "blank-line"
+    """What separates documents in plain text: `blank-line`, `file` or `line`."""
     columns: tuple[str, ...] = ()
+    """The columns or fields that hold the text, by name or number; empty for `text`, or the only
+    column of strings."""
     header: bool | None = None
+    """Whether the first row of csv and tsv files is a header; it is if not given."""
     encoding: str = "utf-8"
+    """What text files are written in."""
     sentences: Sentences = "split"
+    """`split` finds sentences within lines, `wrapped` across them; `lines` takes every line as one,
+    `whole` every document."""
     words: str | None = None
+    """A segmenter for whole words in Chinese, such as `jieba`."""
     validation: Annotated[
         float, AtLeast(0), Below(1), Advice("it is the fraction of documents that is held out")
     ] = 0.01
+    """The fraction of documents that is held out."""
     keep_duplicates: bool = False
+    """Whether a document that came before is kept."""
     skip_bad_files: bool = False
+    """Whether the rest of a file that cannot be read is left out."""
 
 
 @dataclass
 class BuildResult:
-    """What a build did.
-
-    Attributes:
-        corpus: The finished corpus.
-        resumed: Shards that an earlier run had finished.
-        skipped: A message about each file of which the rest was left out.
-        ignored: Files of other kinds in the folders named.
-        unchanged: Whether the same corpus existed already and nothing was done.
-    """
+    """What a build did."""
 
     corpus: Corpus
+    """The finished corpus."""
     resumed: int = 0
+    """Shards that an earlier run had finished."""
     skipped: list[str] = field(default_factory=list)
+    """A message about each file of which the rest was left out."""
     ignored: list[Path] = field(default_factory=list)
+    """Files of other kinds in the folders named."""
     unchanged: bool = False
+    """Whether the same corpus existed already and nothing was done."""
 
 
 def build_corpus(

@@ -40,18 +40,15 @@ ChunkArrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class ChunkSettings:
-    """How documents become tokens.
-
-    Attributes:
-        sentences: `split` finds sentences in English and Chinese text, and takes a line's end for
-            one; `wrapped` does not, for text wrapped at some column; `lines` takes each line as a
-            sentence; `whole` takes a document as it is, spaces and ends of lines among it.
-        words: The segmenter that says what a word is, such as `jieba`; None for the tokenizer's
-            own rule, under which each Chinese character is a word.
-    """
+    """How documents become tokens."""
 
     sentences: Sentences = "split"
+    """`split` finds sentences in English and Chinese text, and takes a line's end for one;
+    `wrapped` does not, for text wrapped at some column; `lines` takes each line as a sentence;
+    `whole` takes a document as it is, spaces and ends of lines among it."""
     words: str | None = None
+    """The segmenter that says what a word is, such as `jieba`; None for the tokenizer's own rule,
+    under which each Chinese character is a word."""
 
 
 def check_usable(tokenizer: Tokenizer, settings: ChunkSettings) -> None:

@@ -37,17 +37,14 @@ TextBounds = tuple[Int64Array, Int64Array, Int64Array | None]
 
 
 class Examples(ABC):
-    """Examples of a split, by number.
-
-    Attributes:
-        copies: How many different epochs there are; epoch e uses copy e % copies.
-        views: Sequences per example; those of an example are neighbours in a batch.
-        longest: The most tokens a sequence may have, special tokens among them.
-    """
+    """Examples of a split, by number."""
 
     copies: int = 1
+    """How many different epochs there are; epoch e uses copy e % copies."""
     views: int = 1
+    """Sequences per example; those of an example are neighbours in a batch."""
     longest: int
+    """The most tokens a sequence may have, special tokens among them."""
 
     @property
     @abstractmethod

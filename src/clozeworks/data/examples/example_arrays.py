@@ -21,33 +21,29 @@ _BY_TOKEN = ("ids", "types", "special", "word_starts", "token_labels")
 
 @dataclass(frozen=True)
 class ExampleArrays:
-    """A batch of examples, one after the other.
-
-    Attributes:
-        ids: Token ids, (N,).
-        types: Segment types, (N,).
-        special: Which tokens the template added; these are never hidden, (N,).
-        word_starts: Which tokens begin a word; special tokens do not, (N,).
-        lengths: Tokens of each example, (B,).
-        epochs: The epoch each example belongs to, (B,).
-        indices: A number of its own in the epoch for each example, (B,).
-        labels: What is known of each example, such as 1 for a random second text,
-            (B, …); None if it has nothing to say.
-        token_labels: What is known of each token, -1 for nothing, (N,); None if it is nothing at
-            all.
-        views: How many neighbouring examples belong together, such as a text and its positive.
-    """
+    """A batch of examples, one after the other."""
 
     ids: Int64Array
+    """Token ids, (N,)."""
     types: Int64Array
+    """Segment types, (N,)."""
     special: BoolArray
+    """Which tokens the template added; these are never hidden, (N,)."""
     word_starts: BoolArray
+    """Which tokens begin a word; special tokens do not, (N,)."""
     lengths: Int64Array
+    """Tokens of each example, (B,)."""
     epochs: Int64Array
+    """The epoch each example belongs to, (B,)."""
     indices: Int64Array
+    """A number of its own in the epoch for each example, (B,)."""
     labels: NDArray[Any] | None = None
+    """What is known of each example, such as 1 for a random second text, (B, …); None if it has
+    nothing to say."""
     token_labels: Int64Array | None = None
+    """What is known of each token, -1 for nothing, (N,); None if it is nothing at all."""
     views: int = 1
+    """How many neighbouring examples belong together, such as a text and its positive."""
 
     def __len__(self) -> int:
         return len(self.lengths)

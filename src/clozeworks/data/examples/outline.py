@@ -19,15 +19,12 @@ GROUP = 1 << 18
 
 @dataclass(frozen=True)
 class Outline:
-    """The sentences and documents of a split that have tokens; their numbers count only these.
-
-    Attributes:
-        sentences: The first token of every sentence, and the end, (S + 1,).
-        documents: The first sentence of every document, and the end, (D + 1,).
-    """
+    """The sentences and documents of a split that have tokens; their numbers count only these."""
 
     sentences: Int64Array
+    """The first token of every sentence, and the end, (S + 1,)."""
     documents: Int64Array
+    """The first sentence of every document, and the end, (D + 1,)."""
 
     @classmethod
     def of(cls, split: Split) -> "Outline":

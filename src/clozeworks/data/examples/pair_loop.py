@@ -32,19 +32,16 @@ _SPLIT, _COIN, _START, _DOCUMENT = range(4)
 
 @dataclass(frozen=True)
 class Pairs:
-    """Two texts each, before they are cut to fit.
-
-    Attributes:
-        chunks: The first sentence of the chunk each came from, (n,).
-        begins: The first token of both texts, (n, 2).
-        ends: The end of both, (n, 2).
-        labels: 0 for a second text that follows the first, 1 for any other, (n,).
-    """
+    """Two texts each, before they are cut to fit."""
 
     chunks: Int64Array
+    """The first sentence of the chunk each came from, (n,)."""
     begins: Int64Array
+    """The first token of both texts, (n, 2)."""
     ends: Int64Array
+    """The end of both, (n, 2)."""
     labels: Int64Array
+    """0 for a second text that follows the first, 1 for any other, (n,)."""
 
 
 class PairLoop(ABC):

@@ -37,17 +37,14 @@ from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 @spec
 class NextSentencePairs(ExamplesSpec):
-    """Two texts; label 0 if the second follows the first, 1 if it comes from another document.
-
-    Attributes:
-        short: The fraction of documents that are cut to a random shorter length.
-        copies: How many times the split is paired anew before epochs repeat.
-    """
+    """Two texts; label 0 if the second follows the first, 1 if it comes from another document."""
 
     paper: ClassVar[str] = "Devlin et al. 2019"
 
     short: Probability = 0.1
+    """The fraction of documents that are cut to a random shorter length."""
     copies: PositiveInt = 10
+    """How many times the split is paired anew before epochs repeat."""
 
     def arrange(
         self, split: Split, tokenizer: Tokenizer, seed: int, cache: Path | None = None
@@ -58,20 +55,17 @@ class NextSentencePairs(ExamplesSpec):
 
 @spec
 class SentenceOrderPairs(ExamplesSpec):
-    """Two texts that follow one another; label 0 if they stand in order, 1 if they are swapped.
-
-    Attributes:
-        short: The fraction of documents that are cut to a random shorter length.
-        copies: How many times the split is paired anew before epochs repeat.
-        pure: Whether chunks of one sentence, which cannot be swapped, are left out. Otherwise they
-            get a random second text and label 1, as in the official code.
-    """
+    """Two texts that follow one another; label 0 if they stand in order, 1 if they are swapped."""
 
     paper: ClassVar[str] = "Lan et al. 2020"
 
     short: Probability = 0.1
+    """The fraction of documents that are cut to a random shorter length."""
     copies: PositiveInt = 10
+    """How many times the split is paired anew before epochs repeat."""
     pure: bool = False
+    """Whether chunks of one sentence, which cannot be swapped, are left out. Otherwise they get a
+    random second text and label 1, as in the official code."""
 
     def arrange(
         self, split: Split, tokenizer: Tokenizer, seed: int, cache: Path | None = None

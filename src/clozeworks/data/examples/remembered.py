@@ -28,9 +28,6 @@ class RememberedBlocks(ExamplesSpec):
     """Fixed windows over the flat stream of tokens, and before each what comes before it.
 
     The label of an example is the number of its first tokens that are memory.
-
-    Attributes:
-        memory: The fraction of the length that is memory.
     """
 
     paper: ClassVar[str] = "Dai et al. 2019"
@@ -38,6 +35,7 @@ class RememberedBlocks(ExamplesSpec):
     memory: Annotated[
         float, Above(0), Below(1), Advice("for windows without a memory use blocks")
     ] = 0.5
+    """The fraction of the length that is memory."""
 
     @property
     def window(self) -> int:

@@ -25,23 +25,20 @@ LEADING, TRAILING = 1, 2
 
 @dataclass(frozen=True)
 class Separators:
-    """Which special tokens a block has.
-
-    Attributes:
-        between: The separator.
-        front: Those before the text.
-        closing: Those at the end.
-        after_sentences: Whether one closes each sentence.
-        between_documents: Whether a lone one stands between documents.
-        opening: What stands before a block's text instead of a lone separator, if it is another.
-    """
+    """Which special tokens a block has."""
 
     between: int
+    """The separator."""
     front: tuple[int, ...] = ()
+    """Those before the text."""
     closing: tuple[int, ...] = ()
+    """Those at the end."""
     after_sentences: bool = False
+    """Whether one closes each sentence."""
     between_documents: bool = False
+    """Whether a lone one stands between documents."""
     opening: int | None = None
+    """What stands before a block's text instead of a lone separator, if it is another."""
 
 
 class Separated(Examples):

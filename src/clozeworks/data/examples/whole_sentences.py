@@ -36,17 +36,14 @@ Between = Literal["sentences", "documents"]
 
 @spec
 class FullSentences(ExamplesSpec):
-    """Whole sentences up to the length, going on from document to document.
-
-    Attributes:
-        separators: "sentences" closes each sentence with a separator and puts a lone one between
-            documents; "documents" puts one between documents only.
-    """
+    """Whole sentences up to the length, going on from document to document."""
 
     paper: ClassVar[str] = "Liu et al. 2019"
     crosses_documents: ClassVar[bool] = True
 
     separators: Between = "sentences"
+    """"sentences" closes each sentence with a separator and puts a lone one between documents;
+    "documents" puts one between documents only."""
 
     def arrange(
         self, split: Split, tokenizer: Tokenizer, seed: int, cache: Path | None = None

@@ -66,19 +66,16 @@ def _zstandard_library() -> Any:
 
 @dataclass(frozen=True)
 class Compression:
-    """A way to compress files.
-
-    Attributes:
-        name: The name of the format and of the program that writes it.
-        marks: The bytes such a file can begin with.
-        open: Gives the decompressed bytes of an open file.
-        is_text: Whether a mark could be the beginning of a text.
-    """
+    """A way to compress files."""
 
     name: str
+    """The name of the format and of the program that writes it."""
     marks: tuple[bytes, ...]
+    """The bytes such a file can begin with."""
     open: Callable[[BinaryIO], _Readable]
+    """Gives the decompressed bytes of an open file."""
     is_text: bool = False
+    """Whether a mark could be the beginning of a text."""
 
 
 COMPRESSIONS = {

@@ -27,15 +27,12 @@ TOKENIZER_FILES = ("merges.txt", "vocab.txt")
 
 @dataclass(frozen=True)
 class InputFiles:
-    """The files that inputs stand for.
-
-    Attributes:
-        files: Those to read, in the order of the bytes of their paths.
-        ignored: Those in folders that are of another kind, or belong to a tokenizer.
-    """
+    """The files that inputs stand for."""
 
     files: list[Path]
+    """Those to read, in the order of the bytes of their paths."""
     ignored: list[Path]
+    """Those in folders that are of another kind, or belong to a tokenizer."""
 
 
 def find_files(inputs: Sequence[str | Path]) -> InputFiles:

@@ -23,17 +23,14 @@ Documents = Literal["blank-line", "file", "line"]
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    r"""A text and where it came from.
-
-    Attributes:
-        text: The characters; lines end in `\n`.
-        origin: The file.
-        line: The line on which it begins, or the row of a table; a header is row 1.
-    """
+    r"""A text and where it came from."""
 
     text: str
+    """The characters; lines end in `\n`."""
     origin: str
+    """The file."""
     line: int
+    """The line on which it begins, or the row of a table; a header is row 1."""
 
 
 def read_documents(

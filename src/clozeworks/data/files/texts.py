@@ -67,19 +67,16 @@ class SourceLocations(Sequence[str]):
 
 @dataclass(frozen=True)
 class Texts:
-    """Texts and where they came from.
-
-    Attributes:
-        texts: The texts, in the order of the file.
-        source_locations: Where each came from, for messages: `notes.txt, line 3`.
-        origin: The file, or `standard input`.
-        skipped: How many blank ones were left out.
-    """
+    """Texts and where they came from."""
 
     texts: list[str]
+    """The texts, in the order of the file."""
     source_locations: Sequence[str]
+    """Where each came from, for messages: `notes.txt, line 3`."""
     origin: str
+    """The file, or `standard input`."""
     skipped: int = 0
+    """How many blank ones were left out."""
 
     def __len__(self) -> int:
         return len(self.texts)

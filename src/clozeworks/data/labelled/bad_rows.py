@@ -11,15 +11,12 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class BadRow:
-    """A row that cannot be used as it is.
-
-    Attributes:
-        source_location: The file and the row.
-        what: What is wrong, and what to do.
-    """
+    """A row that cannot be used as it is."""
 
     source_location: str
+    """The file and the row."""
     what: str
+    """What is wrong, and what to do."""
 
     def __str__(self) -> str:
         return f"{self.source_location}: {self.what}"

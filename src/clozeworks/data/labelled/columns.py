@@ -36,19 +36,16 @@ _ROW_NAMES = ("id", "idx", "index", "guid", "uid")
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column and what it was taken to be.
-
-    Attributes:
-        role: What for.
-        number: Which, counted from 1.
-        name: Its name; empty if the table has no header.
-        how: Whether a person named it, or it has a usual name or place, or by what it holds.
-    """
+    """A column and what it was taken to be."""
 
     role: str
+    """What for."""
     number: int
+    """Which, counted from 1."""
     name: str
+    """Its name; empty if the table has no header."""
     how: How
+    """Whether a person named it, or it has a usual name or place, or by what it holds."""
 
     def __str__(self) -> str:
         reason = {

@@ -33,25 +33,22 @@ NO_LABELS = "none"
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What a column is for.
-
-    Attributes:
-        name: What it is called in `--columns`.
-        known: Usual names, the likeliest first.
-        required: Whether there must be one.
-        holds: How it is recognised where no column has a usual name: text is long, labels repeat;
-            None if it is not recognised.
-        partner: Of two columns of texts the left one plays this role, and the right one that of
-            its partner.
-        suffices: Whether no other column is needed where this one is found.
-    """
+    """What a column is for."""
 
     name: str
+    """What it is called in `--columns`."""
     known: tuple[str, ...] = ()
+    """Usual names, the likeliest first."""
     required: bool = True
+    """Whether there must be one."""
     holds: Literal["text", "label"] | None = None
+    """How it is recognised where no column has a usual name: text is long, labels repeat; None if
+    it is not recognised."""
     partner: str = ""
+    """Of two columns of texts the left one plays this role, and the right one that of its
+    partner."""
     suffices: bool = False
+    """Whether no other column is needed where this one is found."""
 
 
 class Item:

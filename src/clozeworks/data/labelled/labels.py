@@ -30,15 +30,12 @@ _SHOWN = 12
 
 @dataclass(frozen=True, slots=True)
 class Learnable:
-    """What training needs to know about labels.
-
-    Attributes:
-        labels: All labels, sorted; empty for numbers and answers.
-        warnings: Sentences about what may go wrong.
-    """
+    """What training needs to know about labels."""
 
     labels: tuple[str, ...]
+    """All labels, sorted; empty for numbers and answers."""
     warnings: tuple[str, ...] = ()
+    """Sentences about what may go wrong."""
 
 
 def kind_of_labels(values: Sequence[Any], separator: str | None = None) -> LabelKind:

@@ -26,34 +26,28 @@ _FEW = 8
 
 @dataclass(frozen=True, slots=True)
 class OddRow:
-    """A row that shows what was found.
-
-    Attributes:
-        source_location: The file and the row.
-        text: What is there.
-        note: What there is to say about it: the other row, and what that one says.
-    """
+    """A row that shows what was found."""
 
     source_location: str
+    """The file and the row."""
     text: str
+    """What is there."""
     note: str = ""
+    """What there is to say about it: the other row, and what that one says."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something odd, and where.
-
-    Attributes:
-        name: A short name of the kind.
-        what: The same for people.
-        count: How many rows.
-        examples: Up to three of them.
-    """
+    """Something odd, and where."""
 
     name: str
+    """A short name of the kind."""
     what: str
+    """The same for people."""
     count: int
+    """How many rows."""
     examples: tuple[OddRow, ...]
+    """Up to three of them."""
 
 
 def findings(items: Sequence[Item], dev: Sequence[Item] = ()) -> tuple[Finding, ...]:

@@ -23,24 +23,21 @@ from clozeworks.wording import counted
 
 @dataclass(frozen=True)
 class Reading:
-    """How labelled files are read.
-
-    Attributes:
-        columns: The columns a person named: by role, a name or a number counted from 1. What is not
-            named is found.
-        header: Whether the first row of csv or tsv is a header; None to find out.
-        labels: What kind the labels are; None to find out.
-        separator: What stands between several labels of one cell.
-        encoding: What text files are written in; a byte order mark goes before it.
-        by_file: Whether each file is a task of its own, for tasks that can be mixed.
-    """
+    """How labelled files are read."""
 
     columns: Mapping[str, str] = field(default_factory=dict)
+    """The columns a person named: by role, a name or a number counted from 1. What is not named is
+    found."""
     header: bool | None = None
+    """Whether the first row of csv or tsv is a header; None to find out."""
     labels: AskedKind | None = None
+    """What kind the labels are; None to find out."""
     separator: str | None = None
+    """What stands between several labels of one cell."""
     encoding: str = DEFAULT_ENCODING
+    """What text files are written in; a byte order mark goes before it."""
     by_file: bool = False
+    """Whether each file is a task of its own, for tasks that can be mixed."""
 
     def __post_init__(self) -> None:
         if self.separator == "":
@@ -63,46 +60,40 @@ class Reading:
 
 @dataclass(frozen=True)
 class FileItems:
-    """The items of one file, and how they were read.
-
-    Attributes:
-        items: The items.
-        columns: What its columns were taken to be; none where it has another layout.
-        has_header: Whether its columns have names, or it is not a table.
-        layout: What its layout is, in a sentence; empty for tables.
-    """
+    """The items of one file, and how they were read."""
 
     items: Sequence[Item] = ()
+    """The items."""
     columns: tuple[Column, ...] = ()
+    """What its columns were taken to be; none where it has another layout."""
     has_header: bool = True
+    """Whether its columns have names, or it is not a table."""
     layout: str = ""
+    """What its layout is, in a sentence; empty for tables."""
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """Items from files, and how they were read.
-
-    Attributes:
-        item: What the rows became.
-        files: Where they came from.
-        items: The items, in the order of the files and rows.
-        kind: What kind of labels they have; one of the item's.
-        columns: What the columns of the first file were taken to be.
-        tables: The same for each file.
-        description: The same for people, in sentences, for all files.
-        reading: How files that go with them are to be read: as these, their kind of labels settled.
-        bad: The rows that were dropped, and those that were repaired.
-    """
+    """Items from files, and how they were read."""
 
     item: type[Item]
+    """What the rows became."""
     files: tuple[str, ...]
+    """Where they came from."""
     items: Sequence[Any]
+    """The items, in the order of the files and rows."""
     kind: str
+    """What kind of labels they have; one of the item's."""
     columns: tuple[Column, ...]
+    """What the columns of the first file were taken to be."""
     tables: tuple[tuple[Column, ...], ...]
+    """The same for each file."""
     description: str
+    """The same for people, in sentences, for all files."""
     reading: Reading
+    """How files that go with them are to be read: as these, their kind of labels settled."""
     bad: BadRows
+    """The rows that were dropped, and those that were repaired."""
 
     @property
     def task(self) -> str:

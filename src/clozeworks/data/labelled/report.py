@@ -21,40 +21,34 @@ _LISTED = 20
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How many of all have a name.
-
-    Attributes:
-        name: The name.
-        count: How many.
-        fraction: Of all.
-    """
+    """How many of all have a name."""
 
     name: str
+    """The name."""
     count: int
+    """How many."""
     fraction: float
+    """Of all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How a number is spread over the rows.
-
-    Attributes:
-        what: What is counted.
-        minimum: The smallest.
-        mean: The mean.
-        median: Half are not above it.
-        ninety: 90 % are not above it.
-        ninety_nine: 99 % are not above it.
-        maximum: The largest.
-    """
+    """How a number is spread over the rows."""
 
     what: str
+    """What is counted."""
     minimum: float
+    """The smallest."""
     mean: float
+    """The mean."""
     median: float
+    """Half are not above it."""
     ninety: float
+    """90 % are not above it."""
     ninety_nine: float
+    """99 % are not above it."""
     maximum: float
+    """The largest."""
 
     @classmethod
     def of(cls, what: str, values: Iterable[float]) -> "Spread":
@@ -69,65 +63,59 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class DataPart:
-    """What there is to know about the training files, or about the development files.
-
-    Attributes:
-        files: The files.
-        description: What was taken for what, in sentences.
-        kind: What kind of labels there is.
-        unit: What a row is called.
-        labels_title: What its labels are called together.
-        rows: How many items.
-        bad: How many rows cannot be used.
-        bad_rows: The first of them, with what is wrong.
-        repaired: How many were repaired: answers that did not stand where the file said.
-        repaired_rows: The first of them.
-        labels: The labels with their shares of the rows, or the tags with their shares of words, or
-            the tasks that texts are written for.
-        types: The types of tags such as `B-PER`, counted by entity.
-        numbers: The labels, if they are numbers.
-        lengths: Characters, words, and tokens if there is a tokenizer.
-        over_window: The rows with more tokens than the window has.
-        answers: How many questions have an answer, and how many are known to have none.
-    """
+    """What there is to know about the training files, or about the development files."""
 
     files: tuple[str, ...]
+    """The files."""
     description: str
+    """What was taken for what, in sentences."""
     kind: str
+    """What kind of labels there is."""
     unit: str
+    """What a row is called."""
     labels_title: str
+    """What its labels are called together."""
     rows: int
+    """How many items."""
     bad: int
+    """How many rows cannot be used."""
     bad_rows: tuple[str, ...]
+    """The first of them, with what is wrong."""
     repaired: int
+    """How many were repaired: answers that did not stand where the file said."""
     repaired_rows: tuple[str, ...]
+    """The first of them."""
     labels: tuple[Amount, ...] = ()
+    """The labels with their shares of the rows, or the tags with their shares of words, or the
+    tasks that texts are written for."""
     types: tuple[Amount, ...] = ()
+    """The types of tags such as `B-PER`, counted by entity."""
     numbers: Spread | None = None
+    """The labels, if they are numbers."""
     lengths: tuple[Spread, ...] = ()
+    """Characters, words, and tokens if there is a tokenizer."""
     over_window: Amount | None = None
+    """The rows with more tokens than the window has."""
     answers: tuple[Amount, ...] = ()
+    """How many questions have an answer, and how many are known to have none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What there is to know before training.
-
-    Attributes:
-        task: What the data is for.
-        train: The training files.
-        dev: The development files, if there are any.
-        findings: What looks odd.
-        warnings: What may go wrong, in sentences.
-        obstacle: Why training would be refused; empty if it would not.
-    """
+    """What there is to know before training."""
 
     task: str
+    """What the data is for."""
     train: DataPart
+    """The training files."""
     dev: DataPart | None
+    """The development files, if there are any."""
     findings: tuple[Finding, ...] = ()
+    """What looks odd."""
     warnings: tuple[str, ...] = field(default=())
+    """What may go wrong, in sentences."""
     obstacle: str = ""
+    """Why training would be refused; empty if it would not."""
 
 
 def report_on(

@@ -114,15 +114,12 @@ def _whole_contexts(contexts: Sequence[str], fraction: float, rng: RandomStream)
 
 @dataclass(frozen=True)
 class SplitFractions:
-    """How large the parts are that are not trained on.
-
-    Attributes:
-        dev: To choose by; 0 for none.
-        test: To be measured on once; 0 for none.
-    """
+    """How large the parts are that are not trained on."""
 
     dev: float = 0.1
+    """To choose by; 0 for none."""
     test: float = 0.1
+    """To be measured on once; 0 for none."""
 
     def __post_init__(self) -> None:
         for name, fraction in (("--dev", self.dev), ("--test", self.test)):
@@ -136,15 +133,12 @@ class SplitFractions:
 
 @dataclass(frozen=True)
 class Parted:
-    """Items in parts.
-
-    Attributes:
-        parts: train, dev and test, without one that was not asked for; in the order of the items.
-        together: What stands in one part only.
-    """
+    """Items in parts."""
 
     parts: Mapping[str, Sequence[Item]]
+    """train, dev and test, without one that was not asked for; in the order of the items."""
     together: Together
+    """What stands in one part only."""
 
 
 def parted(

@@ -28,27 +28,24 @@ _TITLE = "title"
 
 @dataclass
 class WrittenFile:
-    """The rows of one file.
-
-    Attributes:
-        suffix: Of files that hold such rows.
-        shape: What must be the same in files that are joined, in words.
-        head: What stands before the rows: a header, a table, a document.
-        width: The columns of a table without a header; 0 for anything else.
-        rows: Each row by its source location.
-        titles: The article a row belongs to, where that is known.
-        format: What must be the same in files that are joined: the suffix, or what several share.
-        write: Makes a file of some rows; None for one after the other.
-    """
+    """The rows of one file."""
 
     suffix: str
+    """Of files that hold such rows."""
     shape: str = ""
+    """What must be the same in files that are joined, in words."""
     head: Any = ""
+    """What stands before the rows: a header, a table, a document."""
     width: int = 0
+    """The columns of a table without a header; 0 for anything else."""
     rows: dict[str, Any] = field(default_factory=dict)
+    """Each row by its source location."""
     titles: dict[str, str] = field(default_factory=dict)
+    """The article a row belongs to, where that is known."""
     format: str = ""
+    """What must be the same in files that are joined: the suffix, or what several share."""
     write: "Callable[[ChosenRows], bytes] | None" = None
+    """Makes a file of some rows; None for one after the other."""
 
     def add_title(self, source_location: str, title: object) -> None:
         """Notes the article a row belongs to, if it is named."""
@@ -61,17 +58,14 @@ ChosenRows = Sequence[tuple[WrittenFile, list[Any]]]
 
 @dataclass(frozen=True)
 class WrittenRows:
-    """The rows of all files.
-
-    Attributes:
-        suffix: Of the files that `some` gives.
-        titles: By source location, the article a row belongs to; empty where rows name none.
-        header: The names that were given to columns which had none.
-    """
+    """The rows of all files."""
 
     suffix: str
+    """Of the files that `some` gives."""
     titles: Mapping[str, str]
+    """By source location, the article a row belongs to; empty where rows name none."""
     header: tuple[str, ...]
+    """The names that were given to columns which had none."""
     _files: Sequence[WrittenFile]
 
     def some(self, source_locations: Collection[str]) -> bytes:

@@ -24,25 +24,22 @@ _SPLIT_SEED = 0
 
 @dataclass(frozen=True)
 class LabelledTask:
-    """What is learned, from what, judged by what.
-
-    Attributes:
-        task: The task, its labels known.
-        train: Items to learn from.
-        dev: Items to be judged by.
-        messages: Sentences about what was found and done.
-        report: What there is to know about the data.
-        files: The same items as they were read, to learn from and to be judged by.
-        mixture: How several tasks are mixed; None if they are not.
-    """
+    """What is learned, from what, judged by what."""
 
     task: Task[Any, Any]
+    """The task, its labels known."""
     train: Sequence[Any]
+    """Items to learn from."""
     dev: Sequence[Any]
+    """Items to be judged by."""
     messages: tuple[str, ...]
+    """Sentences about what was found and done."""
     report: Report
+    """What there is to know about the data."""
     files: tuple[Labelled, Labelled]
+    """The same items as they were read, to learn from and to be judged by."""
     mixture: Mixture | None = None
+    """How several tasks are mixed; None if they are not."""
 
     def mixed(self, seed: int) -> Mixed | None:
         """Which item each example of an epoch is; None if each item is one."""

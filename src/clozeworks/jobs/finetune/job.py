@@ -34,23 +34,20 @@ METRICS = "metrics.json"
 
 @dataclass(frozen=True)
 class Finetuned:
-    """What a run of fine-tuning came to.
-
-    Attributes:
-        folder: The run.
-        results: What each seed came to, of those that are done.
-        outcome: How the last session of a seed ended; None if nothing was left to do.
-        model: The best model's folder; None if the run is not at its end.
-        data: The task and its items.
-        report: The page that tells all of it; None if there is none.
-    """
+    """What a run of fine-tuning came to."""
 
     folder: Path
+    """The run."""
     results: Sequence[RunResult]
+    """What each seed came to, of those that are done."""
     outcome: Outcome | None
+    """How the last session of a seed ended; None if nothing was left to do."""
     model: Path | None
+    """The best model's folder; None if the run is not at its end."""
     data: LabelledTask = field(repr=False)
+    """The task and its items."""
     report: Path | None = None
+    """The page that tells all of it; None if there is none."""
 
     @property
     def chats(self) -> bool:

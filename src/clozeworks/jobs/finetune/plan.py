@@ -32,19 +32,16 @@ _RELATIVE_LEARNING_RATE = 1e-3
 
 @dataclass(frozen=True)
 class FinetunePlan:
-    """A recipe with everything settled.
-
-    Attributes:
-        training: Steps, batch size, learning rate and schedule are all given.
-        logging: When a line of metrics is written.
-        evaluation: When the model is measured on the dev set.
-        epochs: How often each item is seen.
-    """
+    """A recipe with everything settled."""
 
     training: Training
+    """Steps, batch size, learning rate and schedule are all given."""
     logging: Logging
+    """When a line of metrics is written."""
     evaluation: Evaluation
+    """When the model is measured on the dev set."""
     epochs: float
+    """How often each item is seen."""
 
     @classmethod
     def of(

@@ -107,29 +107,26 @@ class Search:
 
 @dataclass(frozen=True)
 class Searched:
-    """What a search came to.
-
-    Attributes:
-        folder: The run.
-        trials: Each setting that is done, and what it came to on the half that chooses.
-        results: The seeds of the best setting, of those that are done.
-        reported: How good each of them is on the half that had no say.
-        outcome: How the last session ended; None if nothing was left to do.
-        model: The model's folder; None if the search is not at its end.
-        report: The page that tells all of it; None if there is none.
-        cost: Which value decides between equal ones; None if none does.
-        chats: Whether the model learned from chats alone.
-    """
+    """What a search came to."""
 
     folder: Path
+    """The run."""
     trials: Sequence[tuple[Setting, RunResult]]
+    """Each setting that is done, and what it came to on the half that chooses."""
     results: Sequence[RunResult] = ()
+    """The seeds of the best setting, of those that are done."""
     reported: Sequence[Measured] = ()
+    """How good each of them is on the half that had no say."""
     outcome: Outcome | None = None
+    """How the last session ended; None if nothing was left to do."""
     model: Path | None = None
+    """The model's folder; None if the search is not at its end."""
     report: Path | None = None
+    """The page that tells all of it; None if there is none."""
     cost: str | None = None
+    """Which value decides between equal ones; None if none does."""
     chats: bool = False
+    """Whether the model learned from chats alone."""
 
     @property
     def best_trial(self) -> int:

@@ -24,19 +24,16 @@ NAMING = ("masked_lm", "permuted_lm", *WRITTEN)
 
 @dataclass(frozen=True)
 class Baseline:
-    """The cost of guessing by frequency.
-
-    Attributes:
-        loss: Of a question about the held-out text.
-        accuracy: The share that the most frequent token answers.
-        uniform: The cost of guessing every token alike.
-        part: Whose questions these are.
-    """
+    """The cost of guessing by frequency."""
 
     loss: float
+    """Of a question about the held-out text."""
     accuracy: float
+    """The share that the most frequent token answers."""
     uniform: float
+    """The cost of guessing every token alike."""
     part: str = NAMING[0]
+    """Whose questions these are."""
 
 
 def unigram_baseline(

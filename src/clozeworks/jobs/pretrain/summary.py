@@ -19,30 +19,27 @@ FILLS_SPANS = frozenset({"span_corruption", "denoisers"})
 
 @dataclass(frozen=True)
 class Pretrained:
-    """What a run came to.
-
-    Attributes:
-        folder: The run.
-        outcome: How it ended.
-        model: The model folder; None if the run is not at its end.
-        records: What was measured.
-        baseline: What guessing by frequency costs on the held-out text.
-        report: The page about it; None if it could not be written, or another rank writes it.
-        filling: The folder of a model that can fill gaps: the model's, that of one trained beside
-            it, or None.
-        example: A text with a gap, in the language of the vocabulary.
-        writing: A text that the model goes on with, or answers; None if it does not write.
-    """
+    """What a run came to."""
 
     folder: Path
+    """The run."""
     outcome: Outcome
+    """How it ended."""
     model: Path | None
+    """The model folder; None if the run is not at its end."""
     records: list[dict[str, Any]]
+    """What was measured."""
     baseline: Baseline | None
+    """What guessing by frequency costs on the held-out text."""
     report: Path | None = None
+    """The page about it; None if it could not be written, or another rank writes it."""
     filling: Path | None = None
+    """The folder of a model that can fill gaps: the model's, that of one trained beside it, or
+    None."""
     example: str = "A [MASK] text."
+    """A text with a gap, in the language of the vocabulary."""
     writing: str | None = None
+    """A text that the model goes on with, or answers; None if it does not write."""
 
     def summary(self) -> list[str]:
         """What came out, in a few lines."""

@@ -56,23 +56,20 @@ _TINY = 1e-30  # keeps the logarithm of nothing finite
 
 @dataclass(frozen=True)
 class ProbeRow:
-    """The result for one choice of layers.
-
-    Attributes:
-        layers: Which layers were read.
-        measured: The metrics on the development items.
-        linear: The probe.
-        strength: The inverse regularization strength that was chosen; None for the baseline.
-        layer_weights: For a mix how much each layer counts, the embeddings first.
-        seconds: How long fitting took.
-    """
+    """The result for one choice of layers."""
 
     layers: str
+    """Which layers were read."""
     measured: Measured
+    """The metrics on the development items."""
     linear: LinearModel
+    """The probe."""
     strength: float | None = None
+    """The inverse regularization strength that was chosen; None for the baseline."""
     layer_weights: tuple[float, ...] = ()
+    """For a mix how much each layer counts, the embeddings first."""
     seconds: float = 0.0
+    """How long fitting took."""
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -83,27 +80,24 @@ class ProbeRow:
 
 @dataclass(frozen=True)
 class Probed:
-    """The results of probing a model.
-
-    Attributes:
-        task: The task.
-        baseline: What the frequencies of the labels alone are worth, or the mean of the numbers.
-        rows: A row for each choice of layers, in the order given.
-        train: How many items the probes were trained on.
-        dev: How many items they were measured on.
-        long: How many items were read through several windows.
-        seconds: How long the encoder took.
-        notes: What a reader should know, in sentences.
-    """
+    """The results of probing a model."""
 
     task: AnyTask
+    """The task."""
     baseline: ProbeRow
+    """What the frequencies of the labels alone are worth, or the mean of the numbers."""
     rows: tuple[ProbeRow, ...]
+    """A row for each choice of layers, in the order given."""
     train: int
+    """How many items the probes were trained on."""
     dev: int
+    """How many items they were measured on."""
     long: int
+    """How many items were read through several windows."""
     seconds: float
+    """How long the encoder took."""
     notes: tuple[str, ...]
+    """What a reader should know, in sentences."""
 
     @property
     def best(self) -> ProbeRow:

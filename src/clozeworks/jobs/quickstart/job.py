@@ -75,21 +75,18 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Started:
-    """What the quick start came to.
-
-    Attributes:
-        folder: Where everything is.
-        trained: The run.
-        before: The gaps as fresh weights fill them.
-        after: The same gaps, filled by the trained model.
-        bought: What pre-training bought for a task; None if that was stopped or not asked for.
-    """
+    """What the quick start came to."""
 
     folder: Path
+    """Where everything is."""
     trained: Pretrained
+    """The run."""
     before: list[Filled]
+    """The gaps as fresh weights fill them."""
     after: list[Filled] | None
+    """The same gaps, filled by the trained model."""
     bought: list[Bought] | None = None
+    """What pre-training bought for a task; None if that was stopped or not asked for."""
 
 
 def quickstart(

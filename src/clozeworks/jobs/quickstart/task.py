@@ -33,17 +33,14 @@ _EVERY = {"few": 125, "all": 200}
 
 @dataclass(frozen=True)
 class Bought:
-    """One way of learning, at one number of labels.
-
-    Attributes:
-        way: What it began from.
-        labels: How many labelled texts it learned from.
-        values: The accuracy of each seed; one for the regression.
-    """
+    """One way of learning, at one number of labels."""
 
     way: str
+    """What it began from."""
     labels: int
+    """How many labelled texts it learned from."""
     values: tuple[float, ...]
+    """The accuracy of each seed; one for the regression."""
 
     def __str__(self) -> str:
         mean = statistics.mean(self.values)

@@ -20,23 +20,20 @@ from clozeworks.rng import RandomStream, uniforms
 
 @dataclass(frozen=True)
 class Draws:
-    """32 random bits for every decision; each a function of the example's epoch and index.
-
-    Attributes:
-        examples: One for each example, (B,).
-        hide: One for each position in an example, to choose by, (B, L).
-        show: One for each position, to decide what is shown there, (B, L).
-        rng: Where they come from.
-        epochs: The epoch of each example, (B,).
-        indices: Its number, (B,).
-    """
+    """32 random bits for every decision; each a function of the example's epoch and index."""
 
     examples: Uint32Array
+    """One for each example, (B,)."""
     hide: Uint32Array
+    """One for each position in an example, to choose by, (B, L)."""
     show: Uint32Array
+    """One for each position, to decide what is shown there, (B, L)."""
     rng: RandomStream
+    """Where they come from."""
     epochs: Int64Array
+    """The epoch of each example, (B,)."""
     indices: Int64Array
+    """Its number, (B,)."""
 
     @classmethod
     def of(

@@ -23,21 +23,18 @@ from clozeworks.data.examples.example_arrays import ExampleArrays
 
 @dataclass(frozen=True)
 class Corrupted:
-    """Inputs and targets.
-
-    Attributes:
-        inputs: What is shown, one example after the other.
-        input_lengths: Tokens of each, (B,).
-        targets: What is predicted, (n,).
-        target_lengths: Tokens of each, (B,).
-        merged: How many spans each example has too many for the sentinels there are, (B,).
-    """
+    """Inputs and targets."""
 
     inputs: Int64Array
+    """What is shown, one example after the other."""
     input_lengths: Int64Array
+    """Tokens of each, (B,)."""
     targets: Int64Array
+    """What is predicted, (n,)."""
     target_lengths: Int64Array
+    """Tokens of each, (B,)."""
     merged: Int64Array
+    """How many spans each example has too many for the sentinels there are, (B,)."""
 
 
 def corrupt(

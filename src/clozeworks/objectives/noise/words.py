@@ -38,21 +38,18 @@ def rows_of(clean: ExampleArrays, positions: Int64Array) -> Int64Array:
 
 @dataclass(frozen=True)
 class TextWords:
-    """The words of a batch in reading order.
-
-    Attributes:
-        starts: Each word's first token among all tokens, (U,).
-        ends: The end of each word, (U,).
-        segment_ends: The number of the first word after the word's segment, (U,).
-        rows: The example each word belongs to, (U,).
-        begins: Each word's first token within its example, (U,).
-    """
+    """The words of a batch in reading order."""
 
     starts: Int64Array
+    """Each word's first token among all tokens, (U,)."""
     ends: Int64Array
+    """The end of each word, (U,)."""
     segment_ends: Int64Array
+    """The number of the first word after the word's segment, (U,)."""
     rows: Int64Array
+    """The example each word belongs to, (U,)."""
     begins: Int64Array
+    """Each word's first token within its example, (U,)."""
 
     @classmethod
     def of(cls, clean: ExampleArrays) -> "TextWords":

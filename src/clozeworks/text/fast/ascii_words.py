@@ -24,21 +24,18 @@ _KEPT = np.array([(1 << 8 * count) - 1 for count in range(9)], np.uint64)
 
 @dataclass(frozen=True)
 class WordTable:
-    """The words of some texts.
-
-    Attributes:
-        first: Eight bytes of each word, (W,).
-        second: The eight after them, (W,).
-        long: Positions of the words that do not fit; of these the numbers mean nothing.
-        long_words: Those words as strings.
-        counts: How many words each text has.
-    """
+    """The words of some texts."""
 
     first: Uint64Array
+    """Eight bytes of each word, (W,)."""
     second: Uint64Array
+    """The eight after them, (W,)."""
     long: NDArray[np.int64]
+    """Positions of the words that do not fit; of these the numbers mean nothing."""
     long_words: list[str]
+    """Those words as strings."""
     counts: NDArray[np.int64]
+    """How many words each text has."""
 
 
 class AsciiWords:

@@ -41,15 +41,12 @@ class ChatSegment:
 
 @dataclass(frozen=True)
 class ChatTemplate:
-    """Writes chats as texts.
-
-    Attributes:
-        source: The template.
-        special: Names of special tokens as templates know them: `bos_token`, `eos_token`.
-    """
+    """Writes chats as texts."""
 
     source: str
+    """The template."""
     special: Mapping[str, str]
+    """Names of special tokens as templates know them: `bos_token`, `eos_token`."""
 
     def render(
         self, messages: Sequence[Message], *, asks: bool = False, source_location: str = "the chat"

@@ -12,23 +12,20 @@ from clozeworks.errors import SettingError
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """A text, or a pair of texts, as tokens. All lists are equally long.
-
-    Attributes:
-        ids: Token ids.
-        types: 0 for the first text, 1 for the second where the family tells them apart.
-        special: Whether the template added the token; a mask written in the text is not special.
-        offsets: Characters of the original text, begin and end, or None when not asked for.
-        words: Index of the word within its text, None for special tokens; or None.
-        part: 0 for the first text, 1 for the second, None for special tokens; or None.
-    """
+    """A text, or a pair of texts, as tokens. All lists are equally long."""
 
     ids: list[int]
+    """Token ids."""
     types: list[int]
+    """0 for the first text, 1 for the second where the family tells them apart."""
     special: list[bool]
+    """Whether the template added the token; a mask written in the text is not special."""
     offsets: list[tuple[int, int]] | None = None
+    """Characters of the original text, begin and end, or None when not asked for."""
     words: list[int | None] | None = None
+    """Index of the word within its text, None for special tokens; or None."""
     part: list[int | None] | None = None
+    """0 for the first text, 1 for the second, None for special tokens; or None."""
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -37,21 +37,18 @@ _NUMBER, _EIGHT, _LONG, _FOUR = 0, 1, 2, 5
 
 @dataclass
 class SentencePieces:
-    """What a model file holds.
-
-    Attributes:
-        pieces: Each piece with its score; the position in the list is its id.
-        kinds: The kind of each.
-        is_unigram: Whether it is a Unigram model, as T5's; others are pairs.
-        writes_bytes: Whether bytes stand for what pieces cannot write.
-        table: The table that normalises characters.
-    """
+    """What a model file holds."""
 
     pieces: list[tuple[str, float]] = field(default_factory=list)
+    """Each piece with its score; the position in the list is its id."""
     kinds: list[int] = field(default_factory=list)
+    """The kind of each."""
     is_unigram: bool = True
+    """Whether it is a Unigram model, as T5's; others are pairs."""
     writes_bytes: bool = False
+    """Whether bytes stand for what pieces cannot write."""
     table: bytes = b""
+    """The table that normalises characters."""
 
 
 def read_pieces(path: Path) -> SentencePieces:

@@ -23,23 +23,20 @@ def distinct(*names: str | None) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class SpecialTokens:
-    """The names of the tokens that are not text.
-
-    Attributes:
-        pad: Fills a row after its text.
-        unknown: Stands for what the vocabulary cannot write.
-        mask: Stands for a gap.
-        first: Opens a text (`[CLS]`, `<s>`), or speaks for it at its end (`<cls>`).
-        last: Closes a text (`[SEP]`, `</s>`).
-        extra: Further special tokens, such as T5's sentinels.
-    """
+    """The names of the tokens that are not text."""
 
     pad: str | None = None
+    """Fills a row after its text."""
     unknown: str | None = None
+    """Stands for what the vocabulary cannot write."""
     mask: str | None = None
+    """Stands for a gap."""
     first: str | None = None
+    """Opens a text (`[CLS]`, `<s>`), or speaks for it at its end (`<cls>`)."""
     last: str | None = None
+    """Closes a text (`[SEP]`, `</s>`)."""
     extra: tuple[str, ...] = ()
+    """Further special tokens, such as T5's sentinels."""
 
     def names(self) -> tuple[str, ...]:
         """Lists the tokens that exist, each once, in the order of the fields."""

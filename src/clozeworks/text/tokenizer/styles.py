@@ -87,23 +87,20 @@ class _Style:
 
 @dataclass(frozen=True, kw_only=True)
 class WordPieceStyle(_Style):
-    """BERT: words of letters, single punctuation marks, single Chinese characters, then pieces.
-
-    Attributes:
-        lowercase: Whether letters are lowered first.
-        strip_accents: Whether accents are dropped; None follows `lowercase`.
-        chinese_characters: Whether each Chinese character is a word of its own.
-        special: Names of the special tokens.
-        prefix: Marks a piece that continues a word.
-        longest_word: Words of more characters become the unknown token.
-    """
+    """BERT: words of letters, single punctuation marks, single Chinese characters, then pieces."""
 
     lowercase: bool = True
+    """Whether letters are lowered first."""
     strip_accents: bool | None = None
+    """Whether accents are dropped; None follows `lowercase`."""
     chinese_characters: bool = True
+    """Whether each Chinese character is a word of its own."""
     special: SpecialTokens = BERT_TOKENS
+    """Names of the special tokens."""
     prefix: str = "##"
+    """Marks a piece that continues a word."""
     longest_word: int = 100
+    """Words of more characters become the unknown token."""
 
     kind = "wordpiece"
 
@@ -132,18 +129,15 @@ class WordPieceStyle(_Style):
 
 @dataclass(frozen=True, kw_only=True)
 class ByteLevelStyle(_Style):
-    """RoBERTa and GPT-2: byte pair encoding over bytes; no text is ever unknown.
-
-    Attributes:
-        add_prefix_space: Whether a text is read as if a space stood before it.
-        special: Names of the special tokens.
-        frame: Whether a text is written `<s> A </s>`, a pair `<s> A </s></s> B </s>` (RoBERTa);
-            without it nothing is added (GPT-2).
-    """
+    """RoBERTa and GPT-2: byte pair encoding over bytes; no text is ever unknown."""
 
     add_prefix_space: bool = False
+    """Whether a text is read as if a space stood before it."""
     special: SpecialTokens = ROBERTA_TOKENS
+    """Names of the special tokens."""
     frame: bool = True
+    """Whether a text is written `<s> A </s>`, a pair `<s> A </s></s> B </s>` (RoBERTa); without it
+    nothing is added (GPT-2)."""
 
     kind = "bpe"
     order = ("first", "pad", "last", "unknown")
@@ -187,14 +181,11 @@ class ByteLevelStyle(_Style):
 
 @dataclass(frozen=True, kw_only=True)
 class BertByteLevelStyle(ByteLevelStyle):
-    """ModernBERT: the same bytes, with BERT's special tokens and frame.
-
-    Attributes:
-        special: Names of the special tokens; a text is written `[CLS] A [SEP]`, a pair
-            `[CLS] A [SEP] B [SEP]`, all of one type.
-    """
+    """ModernBERT: the same bytes, with BERT's special tokens and frame."""
 
     special: SpecialTokens = BERT_TOKENS
+    """Names of the special tokens; a text is written `[CLS] A [SEP]`, a pair `[CLS] A [SEP] B
+    [SEP]`, all of one type."""
 
     single = "{first} $A {last}"
     pair = "{first} $A {last} $B {last}"
@@ -202,13 +193,10 @@ class BertByteLevelStyle(ByteLevelStyle):
 
 @dataclass(frozen=True, kw_only=True)
 class UnigramStyle(_Style):
-    """ALBERT and T5: spaces become `▁`, words are cut into their likeliest pieces.
-
-    Attributes:
-        special: Names of the special tokens; a text is written `[CLS] A [SEP]`.
-    """
+    """ALBERT and T5: spaces become `▁`, words are cut into their likeliest pieces."""
 
     special: SpecialTokens = UNIGRAM_TOKENS
+    """Names of the special tokens; a text is written `[CLS] A [SEP]`."""
 
     kind = "unigram"
 
@@ -238,14 +226,11 @@ class UnigramStyle(_Style):
 
 @dataclass(frozen=True, kw_only=True)
 class ClosedUnigramStyle(UnigramStyle):
-    """XLNet: the same pieces, and all special tokens after the text.
-
-    Attributes:
-        special: Names of the special tokens; a text is written `A <sep> <cls>`, whose last token
-            has a type of its own.
-    """
+    """XLNet: the same pieces, and all special tokens after the text."""
 
     special: SpecialTokens = XLNET_TOKENS
+    """Names of the special tokens; a text is written `A <sep> <cls>`, whose last token has a type
+    of its own."""
 
     single = "$A:0 {last}:0 {first}:2"
     pair = "$A:0 {last}:0 $B:1 {last}:1 {first}:2"
@@ -259,13 +244,10 @@ class ClosedUnigramStyle(UnigramStyle):
 
 @dataclass(frozen=True, kw_only=True)
 class AnsweringUnigramStyle(UnigramStyle):
-    """T5: the same pieces, an end after every text, and sentinels at the end of the vocabulary.
-
-    Attributes:
-        special: Names of the special tokens; a text is written `A </s>`, a pair `A </s> B </s>`.
-    """
+    """T5: the same pieces, an end after every text, and sentinels at the end of the vocabulary."""
 
     special: SpecialTokens = T5_TOKENS
+    """Names of the special tokens; a text is written `A </s>`, a pair `A </s> B </s>`."""
 
     single = "$A:0 {last}:0"
     pair = "$A:0 {last}:0 $B:0 {last}:0"
@@ -282,13 +264,10 @@ class AnsweringUnigramStyle(UnigramStyle):
 
 @dataclass(frozen=True, kw_only=True)
 class BeginningByteLevelStyle(ByteLevelStyle):
-    """LLaMA 3: bytes, and a token that says where a text begins.
-
-    Attributes:
-        special: Names of the special tokens; a text is written `<|begin_of_text|> A`.
-    """
+    """LLaMA 3: bytes, and a token that says where a text begins."""
 
     special: SpecialTokens = LLAMA_TOKENS
+    """Names of the special tokens; a text is written `<|begin_of_text|> A`."""
 
     single = "{first} $A"
     pair = "{first} $A {first} $B"
@@ -302,14 +281,12 @@ class CharacterPairStyle(_Style):
     words can be told apart when they are joined again.
     Compat: the release repaired texts with ftfy and cut them with spaCy; transformers, which this
     follows, cuts them as BERT does.
-
-    Attributes:
-        special: Names of the special tokens; nothing is put around a text.
-        ending: Marks a piece that ends a word.
     """
 
     special: SpecialTokens = GPT_TOKENS
+    """Names of the special tokens; nothing is put around a text."""
     ending: str = "</w>"
+    """Marks a piece that ends a word."""
 
     kind = "bpe"
 

@@ -14,16 +14,14 @@ class Template:
     """Special tokens before, between and after texts, and the type of everything.
 
     BERT: `[CLS] A [SEP] B [SEP]` with types `0 0 0 1 1`. RoBERTa: `<s> A </s></s> B </s>`, all 0.
-
-    Attributes:
-        special: The special ids before the first text, after it, and so on: one more than texts.
-        special_types: The type of each of these ids.
-        text_types: The type of each text's tokens.
     """
 
     special: tuple[tuple[int, ...], ...]
+    """The special ids before the first text, after it, and so on: one more than texts."""
     special_types: tuple[tuple[int, ...], ...]
+    """The type of each of these ids."""
     text_types: tuple[int, ...]
+    """The type of each text's tokens."""
 
     @property
     def added(self) -> int:

@@ -52,17 +52,14 @@ CHINESE_SHARE = 0.2
 
 @dataclass(frozen=True)
 class ExtensionCost:
-    """What a text costs under a tokenizer.
-
-    Attributes:
-        words: Words, as the tokenizer sees them.
-        tokens: Tokens they are cut into.
-        unknown: Tokens among them that stand for what the vocabulary cannot write.
-    """
+    """What a text costs under a tokenizer."""
 
     words: int
+    """Words, as the tokenizer sees them."""
     tokens: int
+    """Tokens they are cut into."""
     unknown: int
+    """Tokens among them that stand for what the vocabulary cannot write."""
 
     @property
     def tokens_per_word(self) -> float:
@@ -77,23 +74,20 @@ class ExtensionCost:
 
 @dataclass(frozen=True)
 class Extension:
-    """A tokenizer with new pieces.
-
-    Attributes:
-        tokenizer: The new tokenizer; its old pieces have their old ids.
-        pieces: The new pieces, by id: the first has the id that was the old tokenizer's size.
-        replaced: For each new piece the old ids it stood for.
-        before: What the text cost.
-        after: What it costs now.
-        note: What a person should know, or nothing.
-    """
+    """A tokenizer with new pieces."""
 
     tokenizer: Tokenizer
+    """The new tokenizer; its old pieces have their old ids."""
     pieces: list[str]
+    """The new pieces, by id: the first has the id that was the old tokenizer's size."""
     replaced: list[list[int]]
+    """For each new piece the old ids it stood for."""
     before: ExtensionCost
+    """What the text cost."""
     after: ExtensionCost
+    """What it costs now."""
     note: str = ""
+    """What a person should know, or nothing."""
 
 
 @dataclass(frozen=True)

@@ -27,24 +27,21 @@ PASSES = 2
 
 @dataclass(frozen=True)
 class Seeds:
-    """Candidate pieces and all their occurrences.
-
-    Attributes:
-        texts: The pieces; the alphabet comes first.
-        begin: Node where each occurrence begins.
-        end: Node where it ends.
-        piece: Which piece it is.
-        inner: For each end and length within a piece, the piece that stands there, or -1; rows
-            are the pieces in the order of `by_length`.
-        by_length: Pieces, the longest first.
-    """
+    """Candidate pieces and all their occurrences."""
 
     texts: list[str]
+    """The pieces; the alphabet comes first."""
     begin: Int64Array
+    """Node where each occurrence begins."""
     end: Int64Array
+    """Node where it ends."""
     piece: Int64Array
+    """Which piece it is."""
     inner: dict[tuple[int, int], Int64Array]
+    """For each end and length within a piece, the piece that stands there, or -1; rows are the
+    pieces in the order of `by_length`."""
     by_length: Int64Array
+    """Pieces, the longest first."""
 
 
 def find_seeds(
