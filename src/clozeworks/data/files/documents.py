@@ -26,7 +26,7 @@ class Document:
     r"""A text and where it came from."""
 
     text: str
-    """The characters; lines end in `\n`."""
+    """The characters; lines end with a line feed."""
     origin: str
     """The file."""
     line: int
