@@ -1,6 +1,7 @@
 """Weights in safetensors files: one file, or shards with an index. Nothing else is ever opened."""
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -179,15 +180,10 @@ def _files(folder: Path) -> list[Path]:
 
 def _conversion(path: Path) -> str:
     """Says how weights become safetensors."""
-    if path.suffix not in (".bin", ".pt"):
+    if path.suffix == ".h5":
         return "Save the model as safetensors with the library that wrote it."
-    target = path.with_name(SINGLE)
-    return (
-        f'Convert it once: python -c "import torch; from safetensors.torch import save_file; '
-        f"weights = torch.load({str(path)!r}, weights_only=True); "
-        f"save_file({{name: weights[name].clone().contiguous() for name in weights}}, "
-        f"{str(target)!r}, metadata={{'format': 'pt'}})\""
-    )
+    folder = shlex.quote(str(path.parent))
+    return f"Convert it once: clozeworks convert {folder} --out {folder}-safetensors"
 
 
 def _shards(folder: Path) -> list[Path]:

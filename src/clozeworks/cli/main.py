@@ -33,6 +33,10 @@ COMMANDS = {
     ),
     "show": ("clozeworks.cli.commands.show", "print a model's parts, sizes, files and papers"),
     "new": ("clozeworks.cli.commands.new", "create a model folder with fresh weights"),
+    "convert": (
+        "clozeworks.cli.commands.convert",
+        "write weights stored as pickles as safetensors, safely",
+    ),
     "tokenizer": ("clozeworks.cli.commands.tokenizer", "train, extend or inspect a tokenizer"),
     "corpus": ("clozeworks.cli.commands.corpus", "turn raw text into a corpus to train on"),
     "data": ("clozeworks.cli.commands.data", "check and split labelled data"),
