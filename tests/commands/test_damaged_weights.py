@@ -139,20 +139,16 @@ def test_pickles_are_not_opened_and_the_way_out_works(refused, command, bert_mod
     path = bert_model / "pytorch_model.bin"
     torch.save(weights, path)
     (bert_model / WEIGHTS).unlink()
-    script = (
-        "import torch; from safetensors.torch import save_file; "
-        f"weights = torch.load('{path}', weights_only=True); "
-        "save_file({name: weights[name].clone().contiguous() for name in weights}, "
-        f"'{bert_model / WEIGHTS}', metadata={{'format': 'pt'}})"
-    )
+    converted = f"{bert_model}-safetensors"
     refused(
         f"{bert_model} holds its weights as pytorch_model.bin, a format that can run code when it "
         "is opened; Clozeworks reads only safetensors. Convert it once: "
-        f'python -c "{script}"',
+        f"clozeworks convert {bert_model} --out {converted}",
         *("fill", bert_model, "a [MASK]"),
     )
-    exec(script, {})
-    assert command("fill", bert_model, "a [MASK]").code == 0
+    done = command("convert", bert_model, "--out", converted)
+    assert done.code == 0 and done.out.startswith(f"{converted}: {len(weights)} weights, ")
+    assert command("fill", converted, "a [MASK]").code == 0
 
 
 def test_other_formats_of_weights(refused, bert_model):

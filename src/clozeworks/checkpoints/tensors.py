@@ -1,5 +1,6 @@
 """Weights in safetensors files: one file, or shards with an index. Nothing else is ever opened."""
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -172,15 +173,10 @@ def _files(folder: Path) -> list[Path]:
 
 def _conversion(path: Path) -> str:
     """How to convert weights to safetensors."""
-    if path.suffix not in (".bin", ".pt"):
+    if path.suffix == ".h5":
         return "Save the model as safetensors with the library that wrote it."
-    target = path.with_name(SINGLE)
-    return (
-        f'Convert it once: python -c "import torch; from safetensors.torch import save_file; '
-        f"weights = torch.load({str(path)!r}, weights_only=True); "
-        f"save_file({{name: weights[name].clone().contiguous() for name in weights}}, "
-        f"{str(target)!r}, metadata={{'format': 'pt'}})\""
-    )
+    folder = shlex.quote(str(path.parent))
+    return f"Convert it once: clozeworks convert {folder} --out {folder}-safetensors"
 
 
 def _shards(folder: Path) -> list[Path]:

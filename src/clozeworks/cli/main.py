@@ -25,6 +25,7 @@ COMMANDS = {
     "evaluate": "measure how good a model is on labelled data",
     "show": "print a model's parts, sizes, files and papers",
     "new": "create a model folder with fresh weights",
+    "convert": "write weights stored as pickles as safetensors, safely",
     "tokenizer": "train, extend or inspect a tokenizer",
     "corpus": "turn raw text into a corpus to train on",
     "data": "check and split labelled data",
