@@ -174,7 +174,9 @@ def _convert_in_child(source: Path, target: Path, max_seconds: float) -> dict[st
         f"the reading process ended with code {done.returncode}, as it does when it needs more "
         "memory than such weights take"
     )
-    raise CheckpointError(f"{source} cannot be converted: {why}.")
+    raise CheckpointError(
+        f"{source} cannot be converted: {why}; get the model from a source that offers safetensors."
+    )
 
 
 def child() -> None:

@@ -1,6 +1,6 @@
 """The methods of a language model with a task head: classify, compare, tag, answer, write."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar, Unpack, overload
 
 from clozeworks.checkpoints.tasks import AnyTask, task_of
@@ -139,7 +139,7 @@ class TaskMethods(LoadedCheckpoint):
 
     def predict(
         self,
-        items: Sequence[Any],
+        items: Iterable[Any],
         task: AnyTask | None = None,
         **options: Unpack[BatchKeywords],
     ) -> list[Any]:
@@ -157,6 +157,10 @@ class TaskMethods(LoadedCheckpoint):
             InputError: If no item can be made of a row.
             UnsupportedError: If the model has no head for a task.
         """
+        if isinstance(items, str | Mapping) or not isinstance(items, Iterable):
+            kind = type(items).__name__
+            raise InputError(f"items is a {kind}; it must be a list of items, texts or rows.")
+        items = list(items)
         task = task or self._own_task(items)
         return answers(
             task,

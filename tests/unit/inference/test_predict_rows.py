@@ -73,3 +73,17 @@ def test_a_row_that_is_no_item(encoder, task, row, sentence):
     with pytest.raises(InputError) as caught:
         encoder.for_task(task).predict([good, row])
     assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("items", "kind"), [("the fox", "str"), ({"text": "a"}, "dict"), (3, "int"), (None, "NoneType")]
+)
+def test_items_that_are_no_list(encoder, items, kind):
+    with pytest.raises(InputError) as caught:
+        encoder.for_task(Classify(labels=LABELS)).predict(items)
+    assert str(caught.value) == f"items is a {kind}; it must be a list of items, texts or rows."
+
+
+def test_an_iterator_is_read(encoder):
+    model = encoder.for_task(Classify(labels=LABELS))
+    assert model.predict(text for text in ["the fox"]) == model.predict(["the fox"])
