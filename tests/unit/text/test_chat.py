@@ -38,11 +38,7 @@ def test_a_template_that_rewrites_earlier_turns_is_refused():
 @pytest.mark.parametrize(
     ("source", "error", "sentence"),
     [
-        (
-            "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
-            InputError,
-            r"does not take this chat \(its loops run more than 100,000 times\)",
-        ),
+        ("{% for a in range(10**9) %}{% endfor %}", InputError, r"this chat \(Range too big"),
         ("{% for %}", TokenizerError, "chat_template, line 1: .*; it must be a Jinja template"),
         (
             "{{ raise_exception('no system') }}",
@@ -53,7 +49,7 @@ def test_a_template_that_rewrites_earlier_turns_is_refused():
         ("{{ ''.__class__.__mro__ }}", InputError, "does not take this chat"),
         ("{{ messages.append(1) }}", InputError, "does not take this chat"),
         ("{{ messages + 1 }}", InputError, "does not take this chat"),
-        ("{{ 'x' * 10**18 }}", InputError, r"this chat \(MemoryError\); change the chat's roles"),
+        ("{{ 'x' * 10**18 }}", InputError, r"more than 512.0 MB of memory\); change the chat"),
         ("{{ raise_exception('') }}", InputError, r"this chat \(TemplateError\)"),
         ("{{ 'abc'.index('z') }}", InputError, r"this chat \(substring not found\)"),
         (

@@ -11,6 +11,13 @@ from tokenizers import Tokenizer as Backend
 
 from clozeworks.text.fast import word_memory
 from clozeworks.text.fast.plain import PlainText
+from clozeworks.text.tokenizer.styles import (
+    CAMEMBERT_STYLE,
+    MISTRAL_STYLE,
+    QWEN2_STYLE,
+    SMOLLM3_STYLE,
+    XLM_ROBERTA_STYLE,
+)
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 from clozeworks.text.training.train import train_from_iterator
 
@@ -90,6 +97,18 @@ CHINESE = "我爱北京天安门，。！？：；（）、《》“”‘’…
 @given(chunks=st.lists(st.text(ASCII + CHINESE + "éß\u0301", max_size=12), max_size=6))
 def test_simple_chunks_are_as_the_library_has_them(kind, chunks):
     same(PlainText(TOKENIZERS[kind]), [*chunks, " ".join(chunks)])
+
+
+@pytest.mark.parametrize(
+    "style",
+    [CAMEMBERT_STYLE, MISTRAL_STYLE, QWEN2_STYLE, SMOLLM3_STYLE, XLM_ROBERTA_STYLE],
+    ids=["camembert", "mistral", "qwen2", "smollm3", "xlm-roberta"],
+)
+def test_ids_of_other_styles_are_those_of_the_whole_text(style):
+    trained = train_from_iterator(TEXTS * 3, kind=style.kind, size=450, style=style)
+    encoder = PlainText(trained)
+    for _ in range(2):  # the second time from memory, where there is one
+        same(encoder, [*TEXTS, "12345 1 22", "a\n\nb \n c", "I'll  DON'T"])
 
 
 def test_most_text_is_simple():

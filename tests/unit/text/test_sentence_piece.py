@@ -10,7 +10,12 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers
 import clozeworks as cw
 from clozeworks.errors import TokenizerError
 from clozeworks.text.tokenizer.sentencepiece import read_pieces
-from clozeworks.text.tokenizer.styles import T5_STYLE, UnigramStyle
+from clozeworks.text.tokenizer.styles import (
+    CAMEMBERT_STYLE,
+    T5_STYLE,
+    XLM_ROBERTA_STYLE,
+    UnigramStyle,
+)
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 PIECES = [
@@ -44,9 +49,9 @@ def model_file(pieces, *, table=b"", model=1, bytes_=False):
     return data + long(2, training) + long(3, long(1, b"nmt_nfkc") + long(2, table))
 
 
-def folder_of(tmp_path, data, **config):
+def folder_of(tmp_path, data, file="spiece.model", **config):
     tmp_path.mkdir(exist_ok=True)
-    (tmp_path / "spiece.model").write_bytes(data)
+    (tmp_path / file).write_bytes(data)
     if config:
         (tmp_path / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
     return tmp_path
@@ -190,3 +195,80 @@ def test_the_published_tokenizer_of_t5(data, tmp_path):
         assert ours.encode([text])[0].ids == theirs.encode([text])[0].ids, text
         ids = ours.encode([text])[0].ids
         assert ours.decode(ids) == theirs.decode(ids)
+
+
+# fairseq's models begin so, whatever ids their tokens have in the end.
+FAIRSEQ = [("<unk>", 0.0, 2), ("<s>", 0.0, 3), ("</s>", 0.0, 3), *PIECES[3:-1]]
+FAIRSEQ_FILE = "sentencepiece.bpe.model"
+
+
+@pytest.mark.parametrize(
+    ("style", "stated", "first", "frame"),
+    [
+        (XLM_ROBERTA_STYLE, "XLMRobertaTokenizer", ["<s>", "<pad>", "</s>", "<unk>"], (0, 2)),
+        (
+            CAMEMBERT_STYLE,
+            "CamembertTokenizerFast",
+            ["<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED", "<s>", "</s>"],
+            (5, 6),
+        ),
+    ],
+    ids=["xlm-roberta", "camembert"],
+)
+@pytest.mark.parametrize("by", ["family", "class"])
+def test_ids_that_fairseq_shifted(style, stated, first, frame, by, tmp_path):
+    config = {"tokenizer_class": stated} if by == "class" else {}
+    folder = folder_of(tmp_path / "a", model_file(FAIRSEQ), FAIRSEQ_FILE, **config)
+    tokenizer = Tokenizer.load(folder, style if by == "family" else None)
+    pieces = [piece for piece, _, _ in FAIRSEQ[3:]]
+    assert [tokenizer.token_of(one) for one in range(tokenizer.size)] == [
+        *first, *pieces, "<mask>",
+    ]  # fmt: skip
+    assert (tokenizer.first_id, tokenizer.last_id) == frame
+    assert (tokenizer.pad_id, tokenizer.unknown_id) == (1, 3)
+    assert tokenizer.mask_id == tokenizer.size - 1
+    assert pieces_of(tokenizer, "the cats sat") == ["<s>", "▁the", "▁cat", "s", "▁sat", "</s>"]
+    pair = [tokenizer.token_of(one) for one in tokenizer.encode(["the"], ["cat"])[0].ids]
+    assert pair == ["<s>", "▁the", "</s>", "</s>", "▁cat", "</s>"]
+    assert pieces_of(tokenizer, "the <mask> x") == ["<s>", "▁the", "<mask>", "▁", "<unk>", "</s>"]
+    tokenizer.save(tmp_path / "again")
+    assert Tokenizer.load(tmp_path / "again").fingerprint == tokenizer.fingerprint
+
+
+def test_a_model_of_another_family_is_refused(tmp_path):
+    folder = folder_of(tmp_path, model_file(PIECES), FAIRSEQ_FILE)
+    with pytest.raises(TokenizerError) as caught:
+        Tokenizer.load(folder, XLM_ROBERTA_STYLE)
+    assert str(caught.value) == (
+        f"{folder / FAIRSEQ_FILE} begins with <pad>, </s>, <unk>; a model of XLM-RoBERTa begins "
+        "with <unk>, <s>, </s>; check that the file belongs to this folder."
+    )
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("stated", ["XLMRobertaTokenizer", "CamembertTokenizer"])
+def test_ids_of_fairseq_are_those_of_transformers(stated, tmp_path):
+    """Their reader of the file needs another library; what they make of its pieces does not."""
+    transformers = pytest.importorskip("transformers")
+    from transformers.convert_slow_tokenizer import SLOW_TO_FAST_CONVERTERS
+
+    folder = folder_of(
+        tmp_path / "a", model_file(FAIRSEQ), FAIRSEQ_FILE, tokenizer_class=stated
+    )  # fmt: skip
+    pieces = [(piece, score) for piece, score, _ in FAIRSEQ]
+    made = SLOW_TO_FAST_CONVERTERS[stated].convert_from_spm(vocab=pieces)
+    theirs = getattr(transformers, stated)(**made)
+    tokenizer = Tokenizer.load(folder)
+    tokenizer.save(tmp_path / "ours")
+    theirs.save_pretrained(tmp_path / "theirs")
+    again = transformers.AutoTokenizer.from_pretrained(tmp_path / "ours")
+    published = Tokenizer.load(tmp_path / "theirs")
+    for text in ("the cats sat", "  the   cat\tsat ", "the dog", "", "the cat</s>s", "a<mask>"):
+        ids = theirs(text)["input_ids"]
+        assert tokenizer.encode([text])[0].ids == ids, text
+        assert published.encode([text])[0].ids == ids, text
+        assert again(text)["input_ids"] == ids, text
+    pair = theirs("the cat", "sat")["input_ids"]
+    assert tokenizer.encode(["the cat"], ["sat"])[0].ids == pair
+    assert again.cls_token == "<s>" and again.sep_token == "</s>"
+    assert tokenizer.size == len(theirs) == len(again)

@@ -72,6 +72,8 @@ class TestEnglish:
         "wait… what",
         "wait! what? yes",
         "“Really?” he asked.",
+        "Bands, e.g. The Beatles, and authors, i.e. The two of them, came.",
+        "It was Prof. This who met Gen. After, cf. The Times.",
         "1. Introduction",
         "12. The beginning",
         "IV. The end",

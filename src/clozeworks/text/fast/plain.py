@@ -21,6 +21,7 @@ from clozeworks.arrays import Int64Array, Uint32Array
 from clozeworks.text.fast.ascii_words import written
 from clozeworks.text.fast.simple_text import simple_text
 from clozeworks.text.fast.word_memory import WordMemory, flattened
+from clozeworks.text.tokenizer.library import FAILS, library
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 # Steps that treat what stands between two spaces without looking further. Of these some also treat
@@ -65,6 +66,7 @@ class PlainText:
         self._simple_only = [step["type"] for step in splitters] == ["Metaspace"]
         self._memory = WordMemory()
 
+    @library("the tokenizer", FAILS)
     def encode(self, texts: Sequence[str]) -> tuple[Uint32Array, Int64Array]:
         """The ids of all texts, one after the other, and how many each has."""
         if self._begin is None:
@@ -148,6 +150,7 @@ class PlainText:
             codes[missing] = self._memory.codes_of([chunks[position] for position in missing])
         return codes
 
+    @library("the tokenizer", FAILS)
     def ids_and_offsets(
         self, texts: Sequence[str]
     ) -> list[tuple[list[int], list[tuple[int, int]]]]:

@@ -1,25 +1,22 @@
 """Chats as one text: a template says how turns are written, and where the next one begins.
 
 The idea: published tokenizers carry a template in the language Jinja (`chat_template`). It is a
-program from somebody else, so it runs in a sandbox that can read what it is given and nothing more.
+program from somebody else, so it runs in a sandbox that can read what it is given and nothing more,
+and in a process of its own with limits on memory, time and output (`rendering.py`).
 Compat: the settings of the sandbox, the functions a template may call and the tag `generation` are
 those of Hugging Face's library.
 """
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from functools import cache
 from typing import Any
 
 from clozeworks.errors import InputError, TokenizerError
 from clozeworks.text.tokenizer.files import token_name
+from clozeworks.text.tokenizer.render_process import RENDERER, TemplateFailure, TemplateSyntax
 from clozeworks.text.tokenizer.special import SpecialTokens
 
 Message = Mapping[str, str]
-# How often the loops over numbers of a template may run; published ones have none.
-TURNS = 100_000
 ASSISTANT = "assistant"
 
 # What is used where a tokenizer has none: a line says who speaks, the assistant ends with the end.
@@ -62,29 +59,25 @@ class ChatTemplate:
             TokenizerError: If the template cannot be read.
             InputError: If the template does not take such a chat.
         """
-        import jinja2
-
+        variables = {
+            "messages": [dict(message) for message in messages],
+            "add_generation_prompt": asks,
+            "tools": None,
+            "documents": None,
+            **self.special,
+        }
         try:
-            written: str = _compiled(self.source).render(
-                messages=[dict(message) for message in messages],
-                add_generation_prompt=asks,
-                tools=None,
-                documents=None,
-                range=_counted_range(),
-                **self.special,
-            )
-        except jinja2.TemplateSyntaxError as error:
+            return RENDERER.render(self.source, variables)
+        except TemplateSyntax as error:
             raise TokenizerError(
-                f"chat_template, line {error.lineno}: {error.message}; it must be a Jinja "
-                "template; correct tokenizer_config.json."
+                f"chat_template, line {error.line}: {error}; it must be a Jinja template; correct "
+                "tokenizer_config.json."
             ) from error
-        except Exception as error:  # Somebody else's program may fail in any way.
+        except TemplateFailure as error:
             raise InputError(
-                f"{source_location}: the chat template does not take this chat "
-                f"({str(error) or type(error).__name__}); change the chat's roles and their order, "
-                "or the template."
+                f"{source_location}: the chat template does not take this chat ({error}); change "
+                "the chat's roles and their order, or the template."
             ) from error
-        return written
 
     def pieces(
         self, messages: Sequence[Message], source_location: str = "the chat"
@@ -134,54 +127,3 @@ def tokens_of(config: Mapping[str, Any], special: SpecialTokens) -> dict[str, st
     }
     stated = {key: token_name(value) for key, value in config.items() if key.endswith("_token")}
     return {key: name for key, name in {**usual, **stated}.items() if name is not None}
-
-
-@cache
-def _compiled(source: str) -> Any:
-    """A template that is ready to write; it is made when it is first needed."""
-    from jinja2.ext import Extension, loopcontrols
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-    class Generation(Extension):
-        """Marks what the assistant says; it is written like everything else."""
-
-        tags = {"generation"}  # noqa: RUF012 (so the library wants it)
-
-        def parse(self, parser: Any) -> Any:
-            next(parser.stream)
-            return parser.parse_statements(("name:endgeneration",), drop_needle=True)
-
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols]
-    )
-    environment.filters["tojson"] = _to_json
-    environment.globals["raise_exception"] = _refuse
-    environment.globals["strftime_now"] = lambda written: datetime.now().strftime(written)
-    return environment.from_string(source)
-
-
-def _counted_range() -> Callable[..., range]:
-    """Numbers to count with, until a chat's loops have run too often: loops stand in loops."""
-    left = TURNS
-
-    def count(*bounds: int) -> range:
-        nonlocal left
-        numbers = range(*bounds)
-        # An empty loop counts as well, or one could stand in another for ever.
-        left -= len(numbers) + 1
-        if left < 0:
-            raise OverflowError(f"its loops run more than {TURNS:,} times")
-        return numbers
-
-    return count
-
-
-def _to_json(value: Any, indent: int | None = None, **options: Any) -> str:
-    # Compat: Jinja's own filter writes <, > and & as escapes, for web pages.
-    return json.dumps(value, ensure_ascii=False, indent=indent, **options)
-
-
-def _refuse(message: str) -> None:
-    from jinja2 import TemplateError
-
-    raise TemplateError(message)

@@ -1,35 +1,52 @@
 """Reads a tokenizer folder, whichever of the usual files it has, and says which line is wrong."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from tokenizers import AddedToken, models, processors
+from tokenizers import AddedToken
 from tokenizers import Tokenizer as Backend
 
 from clozeworks import config as settings
 from clozeworks.errors import TokenizerError
 from clozeworks.text.tokenizer.bytes import PUBLISHED_CLASS, byte_tokens
-from clozeworks.text.tokenizer.sentencepiece import FILE, PUBLISHED_CLASSES, t5_tokens
+from clozeworks.text.tokenizer.definition import check_id, read_definition
+from clozeworks.text.tokenizer.library import library
+from clozeworks.text.tokenizer.sentencepiece import (
+    CAMEMBERT_PIECES,
+    NUMBERINGS,
+    T5_PIECES,
+    XLM_ROBERTA_PIECES,
+    PieceNumbering,
+    piece_tokens,
+)
 from clozeworks.text.tokenizer.special import GPT2_TOKENS, SpecialTokens
+from clozeworks.text.tokenizer.stated_options import KEYS, follow_config
 from clozeworks.text.tokenizer.styles import (
+    CAMEMBERT_STYLE,
     GPT2_STYLE,
+    QWEN2_STYLE,
     AnsweringUnigramStyle,
     ByteLevelStyle,
     CharacterPairStyle,
+    FramedUnigramStyle,
     Style,
     WordPieceStyle,
 )
-
-Repeats = Literal["error", "last"]
+from clozeworks.text.tokenizer.vocabulary_files import (
+    Repeats,
+    check_beside,
+    read_byte_pairs,
+    read_word_list,
+)
+from clozeworks.wording import shortened
 
 # Files of which a folder with a tokenizer has one at least, unless its tokens are bytes.
 FILES = ("tokenizer.json", "vocab.txt", "vocab.json")
-# Files of SentencePiece, which are read for T5 alone.
-SENTENCE_PIECE = (FILE, "spm.model", "sentencepiece.bpe.model", "tokenizer.model")
+# Files of SentencePiece, of which those of some families are read.
+SENTENCE_PIECE = ("spiece.model", "spm.model", "sentencepiece.bpe.model", "tokenizer.model")
 CONVERT = (
     "is a SentencePiece model; tokenizer.json must stand beside it; have transformers write it: "
     "AutoTokenizer.from_pretrained(folder).save_pretrained(folder)."
@@ -54,21 +71,6 @@ WELL_KNOWN: dict[str, tuple[str, ...]] = {
     "first": ("[CLS]", "<s>", "<|endoftext|>"),
     "last": ("[SEP]", "</s>", "<|endoftext|>"),
 }
-# Classes of transformers that read the keys below, and the style each of them makes.
-CLASSES: dict[str, type[Style]] = {
-    **dict.fromkeys(
-        ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer", "MPNetTokenizer"),
-        WordPieceStyle,
-    ),
-    **dict.fromkeys(
-        ("RobertaTokenizer", "GPT2Tokenizer", "BartTokenizer", "LongformerTokenizer"),
-        ByteLevelStyle,
-    ),
-}
-STYLE_KEYS: dict[type[Style], frozenset[str]] = {
-    WordPieceStyle: frozenset({"do_lower_case", "strip_accents", "tokenize_chinese_chars"}),
-    ByteLevelStyle: frozenset({"add_prefix_space"}),
-}
 
 
 def read_folder(
@@ -81,23 +83,25 @@ def read_folder(
     config = _read_config(folder / "tokenizer_config.json")
     stated = {**read_object(folder / "special_tokens_map.json"), **config}
     if (folder / "tokenizer.json").is_file():
-        backend = _read_whole(folder / "tokenizer.json")
-        _follow_config(backend, config, style)
+        path = folder / "tokenizer.json"
+        backend, definition = read_definition(path, partial(follow_config, config, style))
+        check_beside(folder, type(backend.model).__name__, definition["model"])
     elif (folder / "vocab.txt").is_file():
         style = _wordpiece_style(stated, style)
         unknown = style.special.unknown or "[UNK]"
-        backend = style.build(_read_word_list(folder / "vocab.txt", unknown, repeats))
+        backend = style.build(read_word_list(folder / "vocab.txt", unknown, repeats))
     elif (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
-        vocabulary, merges = _read_byte_pairs(folder)
+        vocabulary, merges = read_byte_pairs(folder)
         style = _byte_pair_style(stated, vocabulary, style, folder)
         backend = style.build(vocabulary, merges)
     elif config.get("tokenizer_class") == PUBLISHED_CLASS:
         backend = byte_tokens(config, str(folder / "tokenizer_config.json"))
-    elif _has_t5_pieces(folder, config, style):
-        backend = t5_tokens(folder / FILE, config)
+    elif (numbering := _numbering(folder, config, style)) is not None:
+        backend = piece_tokens(folder, numbering, config)
     else:
         raise _without_files(folder)
-    _add_stated(backend, config, folder)
+    with library(str(folder)):
+        _add_stated(backend, config, folder)
     vocabulary = backend.get_vocab(with_added_tokens=True)
     special = special_tokens(stated, vocabulary, style, special_names(backend))
     return backend, special, config
@@ -109,25 +113,13 @@ def holds_tokenizer(folder: Path, style: Style | None = None) -> bool:
         return True
     config = read_object(folder / "tokenizer_config.json")
     is_byt5 = config.get("tokenizer_class") == PUBLISHED_CLASS
-    return is_byt5 or _has_t5_pieces(folder, config, style)
+    return is_byt5 or _numbering(folder, config, style) is not None
 
 
 def special_names(backend: Backend) -> list[str]:
     """The tokens that a backend knows as special, in the order of their ids."""
     added = sorted(backend.get_added_tokens_decoder().items())
     return [token.content for _, token in added if token.special]
-
-
-def _read_whole(path: Path) -> Backend:
-    text = read_text(path)
-    try:
-        return Backend.from_str(text)
-    except Exception as error:  # The library raises bare Exception.
-        read_object(path)
-        raise TokenizerError(
-            f"{path} is not a tokenizer ({error}); the tokenizers library must be able to read it; "
-            "fetch the file again."
-        ) from None
 
 
 def _without_files(folder: Path) -> TokenizerError:
@@ -147,7 +139,7 @@ def _read_config(path: Path) -> dict[str, Any]:
     chat_template = path.with_name("chat_template.jinja")
     if chat_template.is_file():
         config["chat_template"] = read_text(chat_template)
-    for key in sorted(frozenset().union(*STYLE_KEYS.values()) & config.keys()):
+    for key in sorted(frozenset().union(*KEYS.values()) & config.keys()):
         if not isinstance(config[key], bool | None):
             raise TokenizerError(
                 f"{path}: {key} is {config[key]!r}; it must be true or false; correct it."
@@ -160,70 +152,6 @@ def token_name(value: Any) -> str | None:
     if isinstance(value, Mapping):
         value = value.get("content")
     return value if isinstance(value, str) else None
-
-
-def _read_lines(path: Path) -> list[str]:
-    """Reads the lines of a file; only a line feed ends a line."""
-    # Trap: str.splitlines would also cut at U+2028 or U+0085, which may be tokens.
-    lines = [line.removesuffix("\r") for line in read_text(path).split("\n")]
-    return lines[:-1] if lines[-1] == "" else lines
-
-
-def _read_word_list(path: Path, unknown: str, repeats: Repeats) -> dict[str, int]:
-    """Reads `vocab.txt`: one token a line, the line is its id; `unknown` must be among them."""
-    vocabulary: dict[str, int] = {}
-    for index, token in enumerate(_read_lines(path)):
-        if token in vocabulary and repeats == "error":
-            raise TokenizerError(
-                f"{path}, line {index + 1:,}: {token!r} stands already on line "
-                f"{vocabulary[token] + 1:,}; a token has one id; repair the file, or load it with "
-                "repeats='last', which counts the last line as transformers does."
-            )
-        vocabulary[token] = index
-    if unknown not in vocabulary:
-        raise TokenizerError(
-            f"{path} has no {unknown!r} among its {len(vocabulary):,} tokens; words outside the "
-            "vocabulary need it; check that the file is a WordPiece vocabulary."
-        )
-    return vocabulary
-
-
-def _read_byte_pairs(folder: Path) -> tuple[dict[str, int], list[tuple[str, str]]]:
-    """Reads `vocab.json` and `merges.txt`, which must fit together."""
-    path = folder / "vocab.json"
-    vocabulary = read_object(path)
-    owner: dict[int, str] = {}
-    for token, index in vocabulary.items():
-        if not isinstance(index, int) or isinstance(index, bool) or index < 0:
-            raise TokenizerError(
-                f"{path}: the id of {token!r} is {index!r}; ids are whole numbers from 0; "
-                "fetch the file again."
-            )
-        if index in owner:
-            raise TokenizerError(
-                f"{path}: id {index:,} belongs to {owner[index]!r} and to {token!r}; "
-                "an id has one token; fetch the file again."
-            )
-        owner[index] = token
-    path = folder / "merges.txt"
-    merges = []
-    for number, line in enumerate(_read_lines(path), 1):
-        if not line or (number == 1 and line.startswith("#version")):
-            continue
-        pair = line.split(" ")
-        if len(pair) != 2 or not all(pair):
-            raise TokenizerError(
-                f"{path}, line {number:,}: {line!r} is not a merge; a merge is two pieces with a "
-                "space between; fetch the file again."
-            )
-        for piece in (*pair, "".join(pair)):
-            if piece not in vocabulary:
-                raise TokenizerError(
-                    f"{path}, line {number:,}: {piece!r} is not in vocab.json; the two files "
-                    "must belong together; fetch both again."
-                )
-        merges.append((pair[0], pair[1]))
-    return vocabulary, merges
 
 
 def _byte_pair_style(
@@ -246,11 +174,20 @@ def sentence_piece(folder: Path) -> str | None:
     return next((name for name in SENTENCE_PIECE if (folder / name).is_file()), None)
 
 
-def _has_t5_pieces(folder: Path, config: Mapping[str, Any], style: Style | None) -> bool:
-    """Says whether a folder has a SentencePiece model that can be read: T5's, or mT5's."""
+def _numbering(
+    folder: Path, config: Mapping[str, Any], style: Style | None
+) -> PieceNumbering | None:
+    """How the pieces of a folder's SentencePiece model are numbered; None if it cannot be read."""
     stated = str(config.get("tokenizer_class") or "").removesuffix("Fast")
-    is_t5 = stated in PUBLISHED_CLASSES if stated else isinstance(style, AnsweringUnigramStyle)
-    return is_t5 and (folder / FILE).is_file()
+    usual: PieceNumbering | None = None
+    if isinstance(style, AnsweringUnigramStyle):
+        usual = T5_PIECES
+    elif isinstance(style, FramedUnigramStyle):
+        is_camembert = style.special == CAMEMBERT_STYLE.special
+        usual = CAMEMBERT_PIECES if is_camembert else XLM_ROBERTA_PIECES
+    by_class = {name: known for known in NUMBERINGS for name in known.classes}
+    numbering = by_class.get(stated) if stated else usual
+    return numbering if numbering and (folder / numbering.file).is_file() else None
 
 
 def special_tokens(
@@ -281,29 +218,61 @@ def special_tokens(
 
 def _add_stated(backend: Backend, config: Mapping[str, Any], folder: Path) -> None:
     """Adds tokens that the side files state and the vocabulary lacks, under the stated ids."""
-    flags = ("lstrip", "rstrip", "single_word", "normalized")
-    stated: dict[str, tuple[int, AddedToken, str]] = {}
-    for name, index in read_object(folder / "added_tokens.json").items():
-        stated[name] = (int(index), AddedToken(name, normalized=False), "added_tokens.json")
-    for key, entry in (config.get("added_tokens_decoder") or {}).items():
-        content = token_name(entry)
-        if content is not None:
-            set_flags = {flag: bool(entry[flag]) for flag in flags if flag in entry}
-            token = AddedToken(content, special=bool(entry.get("special")), **set_flags)
-            stated[content] = (int(key), token, "tokenizer_config.json")
+    stated = {
+        **_added_tokens(folder / "added_tokens.json"),
+        **_added_tokens_decoder(folder / "tokenizer_config.json", config),
+    }
     for name, (index, token, source) in sorted(stated.items(), key=lambda item: item[1][0]):
-        if backend.token_to_id(name) is not None:
-            continue
-        if token.special:
-            backend.add_special_tokens([token])
-        else:
-            backend.add_tokens([token])
-        actual = backend.token_to_id(name)
+        actual, there = backend.token_to_id(name), "it has the id {:,} in the vocabulary"
+        if actual is None:
+            if token.special:
+                backend.add_special_tokens([token])
+            else:
+                backend.add_tokens([token])
+            actual, there = backend.token_to_id(name), "it would follow the vocabulary as {:,}"
         if actual != index:
+            actual_text = "it cannot be added" if actual is None else there.format(actual)
             raise TokenizerError(
-                f"{folder / source}: the id of {name!r} is {index:,}; it would follow the "
-                f"vocabulary as {actual:,}; check that the file belongs to this vocabulary."
+                f"{source}: the id of {shortened(repr(name))} is {index:,}; {actual_text}; check "
+                "that the file belongs to this vocabulary."
             )
+
+
+# A token of a side file: its id, itself, and the file.
+_Stated = dict[str, tuple[int, AddedToken, Path]]
+
+
+def _added_tokens(path: Path) -> _Stated:
+    """What `added_tokens.json` states."""
+    stated: _Stated = {}
+    for name, index in read_object(path).items():
+        check_id(path, name, index)
+        stated[name] = (index, AddedToken(name, normalized=False), path)
+    return stated
+
+
+def _added_tokens_decoder(path: Path, config: Mapping[str, Any]) -> _Stated:
+    """What `added_tokens_decoder` of `tokenizer_config.json` states."""
+    entries = config.get("added_tokens_decoder") or {}
+    if not isinstance(entries, Mapping):
+        raise TokenizerError(
+            f"{path}: added_tokens_decoder is {shortened(repr(entries))}; it must have an entry "
+            "for each id; correct it."
+        )
+    stated: _Stated = {}
+    for key, entry in entries.items():
+        content = token_name(entry)
+        if content is None or not isinstance(entry, Mapping):
+            continue
+        if not (key.isascii() and key.isdecimal() and len(key) <= 10):
+            raise TokenizerError(
+                f"{path}: added_tokens_decoder has {shortened(repr(key))}; its keys are ids, "
+                "whole numbers from 0; correct it."
+            )
+        flags = ("lstrip", "rstrip", "single_word", "normalized", "special")
+        token = AddedToken(content, **{flag: bool(entry[flag]) for flag in flags if flag in entry})
+        stated[content] = (int(key), token, path)
+    return stated
 
 
 def _named(special: SpecialTokens, config: Mapping[str, Any]) -> SpecialTokens:
@@ -313,30 +282,6 @@ def _named(special: SpecialTokens, config: Mapping[str, Any]) -> SpecialTokens:
         names = [token_name(config.get(key)) for key in keys]
         stated[role] = next((name for name in names if name), getattr(special, role))
     return SpecialTokens(**stated, extra=special.extra)
-
-
-def _follow_config(backend: Backend, config: Mapping[str, Any], style: Style | None) -> None:
-    """Lets `tokenizer_config.json` decide where `tokenizer.json` says something else."""
-    # Trap: a class that is named makes the whole step anew, and a key that is not there has the
-    # class's default, whatever tokenizer.json says. transformers does so even where no file names
-    # a class or a key; there tokenizer.json, the only one to speak, counts here.
-    name = config.get("tokenizer_class")
-    if name is not None:
-        kind = CLASSES.get(str(name).removesuffix("Fast"))
-    else:
-        stated = [known for known, keys in STYLE_KEYS.items() if keys & config.keys()]
-        kind = next((known for known in stated if isinstance(style, known)), None)
-    if kind is WordPieceStyle and isinstance(backend.model, models.WordPiece):
-        backend.normalizer = _wordpiece_style(config, style).normalizer()
-    if kind is ByteLevelStyle and isinstance(backend.model, models.BPE):
-        prefix = _prefix_space(config, style)
-        backend.pre_tokenizer = ByteLevelStyle(add_prefix_space=prefix).pre_tokenizer()
-        if isinstance(backend.post_processor, processors.RobertaProcessing):
-            # It trims the offsets, and has to know of the space that the text does not have.
-            frame = json.loads(backend.post_processor.__getstate__())
-            backend.post_processor = processors.RobertaProcessing(
-                tuple(frame["sep"]), tuple(frame["cls"]), frame["trim_offsets"], prefix
-            )
 
 
 def _prefix_space(config: Mapping[str, Any], style: Style | None) -> bool:
@@ -362,6 +307,8 @@ def _byte_level_style(
     config: Mapping[str, Any], vocabulary: Mapping[str, int], style: Style | None, folder: Path
 ) -> ByteLevelStyle:
     """Makes the style of a folder with bytes: RoBERTa's if its tokens are there, else GPT-2's."""
+    if str(config.get("tokenizer_class", "")).removesuffix("Fast") == "Qwen2Tokenizer":
+        style = QWEN2_STYLE
     if not isinstance(style, ByteLevelStyle):
         is_roberta = "<s>" in vocabulary and "<mask>" in vocabulary
         style = ByteLevelStyle() if is_roberta else GPT2_STYLE

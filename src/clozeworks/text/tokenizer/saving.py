@@ -11,7 +11,11 @@ from clozeworks.errors import OutputError
 from clozeworks.text.tokenizer.bytes import PUBLISHED_CLASS, are_bytes, sentinels_of
 from clozeworks.text.tokenizer.files import TOKEN_KEYS
 from clozeworks.text.tokenizer.special import SpecialTokens
+from clozeworks.text.tokenizer.stated_options import kind_of
+from clozeworks.text.tokenizer.styles import ByteLevelStyle, WordPieceStyle
 
+# Files that say once more what tokenizer.json and tokenizer_config.json say.
+STATING = {"vocab.txt", "vocab.json", "merges.txt", "added_tokens.json", "chat_template.jinja"}
 # Compat: what transformers writes for "no limit", 1e30 as a whole number.
 NO_LIMIT = 1_000_000_000_000_000_019_884_624_838_656
 
@@ -71,11 +75,26 @@ def _is_gpt(state: Mapping[str, Any]) -> bool:
     )
 
 
+def _loses_steps(config: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
+    """Says whether transformers, which makes the steps of a named class anew, would lose some."""
+    kind = kind_of(config)
+    normalizer, splitter = state["normalizer"] or {}, state["pre_tokenizer"] or {}
+    if kind is ByteLevelStyle:
+        is_whole = splitter.get("type") == "ByteLevel" and splitter.get("use_regex", True)
+        return bool(normalizer) or not is_whole
+    if kind is WordPieceStyle:
+        cleans = normalizer.get("type") == "BertNormalizer" and normalizer.get("clean_text") is True
+        return not cleans or splitter.get("type") != "BertPreTokenizer"
+    return False
+
+
 def describe(
     state: Mapping[str, Any], special: SpecialTokens, config: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Makes `tokenizer_config.json`: what was loaded, and over it what is true."""
     written = dict(config)
+    if _loses_steps(config, state):
+        del written["tokenizer_class"]
     if _is_bert(state, special):
         written.setdefault("tokenizer_class", "BertTokenizer")
         normalizer = state["normalizer"]
@@ -100,7 +119,15 @@ def describe(
     if closed:
         written.setdefault("padding_side", "left")
     written.setdefault("model_max_length", NO_LIMIT)
-    return written | _token_names(special, config, _is_roberta(state), closed)
+    framed = _is_roberta(state) or _is_framed(state, special)
+    return written | _token_names(special, config, framed, closed)
+
+
+def _is_framed(state: Mapping[str, Any], special: SpecialTokens) -> bool:
+    """Says whether texts stand between a first and a last token of RoBERTa's names (XLM-R)."""
+    single = (state["post_processor"] or {}).get("single") or [{}]
+    names: list[object] = [step.get("SpecialToken", {}).get("id") for step in single]
+    return (names[0], names[-1]) == ("<s>", "</s>") == (special.first, special.last)
 
 
 def _is_closed(state: Mapping[str, Any], special: SpecialTokens) -> bool:
@@ -151,9 +178,9 @@ def write(
     model = state["model"]
     if model["type"] == "WordPiece":
         by_id = {index: token for token, index in model["vocab"].items()}
-        # A vocabulary with empty ids, or a token with a line feed, has no such file.
+        # A vocabulary with empty ids, or a token with the end of a line in it, has no such file.
         whole = sorted(by_id) == list(range(len(by_id)))
-        if whole and not any("\n" in token for token in by_id.values()):
+        if whole and not any({"\n", "\r"} & {*token} for token in by_id.values()):
             contents["vocab.txt"] = "".join(by_id[index] + "\n" for index in range(len(by_id)))
     if _has_byte_pairs(state) and not are_bytes(state):
         merges = [pair if isinstance(pair, str) else " ".join(pair) for pair in model["merges"]]
@@ -166,6 +193,9 @@ def write(
         contents["added_tokens.json"] = _json(outside)
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        # What is left of another tokenizer would contradict this one.
+        for name in STATING - contents.keys():
+            (folder / name).unlink(missing_ok=True)
         for name, text in contents.items():
             (folder / name).write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:

@@ -1,17 +1,19 @@
-"""Reads SentencePiece models of T5 and mT5 (`spiece.model`) without SentencePiece's library.
+"""Reads SentencePiece models of T5, mT5, XLM-RoBERTa and CamemBERT without SentencePiece's library.
 
 Paper: Kudo & Richardson 2018.
 The idea: the file is a protocol buffer, that is, fields of a number, a kind and a value, one after
 the other. Few are needed: the pieces with scores and kinds, the kind of the model, whether bytes
 stand for what pieces cannot write, and the table that normalises characters. Nothing in it is ever
 run.
-Compat: texts are cut and normalised as the published `tokenizer.json` of T5 does. Where the model
+Compat: texts are cut and normalised as the published `tokenizer.json` of each does. fairseq, which
+trained XLM-RoBERTa and CamemBERT, numbers its own special tokens before the pieces of the file, so
+their ids are shifted. Where the model
 says so, characters that no piece can write become bytes (`<0xE5>`), as SentencePiece does;
 converted by transformers they would be unknown.
 """
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,8 +24,6 @@ from tokenizers import Tokenizer as Backend
 from clozeworks.errors import TokenizerError
 from clozeworks.text.tokenizer.special import check_sentinels, sentinel_name
 
-PUBLISHED_CLASSES = ("T5Tokenizer", "MT5Tokenizer")
-FILE = "spiece.model"
 SENTINELS = 100
 # Numbers of fields in the file, of the kinds of pieces, and of the one kind of model that is read.
 _PIECES, _TRAINING, _NORMALIZING = 1, 2, 3
@@ -33,6 +33,58 @@ _UNKNOWN, _CONTROL, _USER = 2, 3, 4
 _UNIGRAM = 1
 # How values are written: a number, eight bytes, a length and its bytes, four bytes.
 _NUMBER, _EIGHT, _LONG, _FOUR = 0, 1, 2, 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class PieceNumbering:
+    """How a family numbers the pieces of a model file, and frames a text."""
+
+    name: str
+    file: str
+    classes: tuple[str, ...]
+    """The tokenizer classes of transformers that number so."""
+    leading: tuple[tuple[str, float], ...] = ()
+    """Pieces, with scores, that come before those of the file."""
+    dropped: tuple[str, ...] = ()
+    """The first pieces of the file, which are among those or not used."""
+    trailing: tuple[str, ...] = ()
+    """Pieces that come after those of the file."""
+    frame: tuple[str, str]
+    """How a text is written, and a pair."""
+
+
+T5_PIECES = PieceNumbering(
+    name="T5",
+    file="spiece.model",
+    classes=("T5Tokenizer", "MT5Tokenizer"),
+    frame=("$A </s>", "$A </s> $B </s>"),
+)
+_ROBERTA_FRAME = ("<s> $A </s>", "<s> $A </s> </s> $B </s>")
+XLM_ROBERTA_PIECES = PieceNumbering(
+    name="XLM-RoBERTa",
+    file="sentencepiece.bpe.model",
+    classes=("XLMRobertaTokenizer",),
+    leading=(("<s>", 0.0), ("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0)),
+    dropped=("<unk>", "<s>", "</s>"),
+    trailing=("<mask>",),
+    frame=_ROBERTA_FRAME,
+)
+CAMEMBERT_PIECES = PieceNumbering(
+    name="CamemBERT",
+    file="sentencepiece.bpe.model",
+    classes=("CamembertTokenizer",),
+    leading=(
+        ("<s>NOTUSED", 0.0),
+        ("<pad>", 0.0),
+        ("</s>NOTUSED", 0.0),
+        ("<unk>", 0.0),
+        ("<unk>NOTUSED", -100.0),
+    ),
+    dropped=("<unk>",),
+    trailing=("<mask>",),
+    frame=_ROBERTA_FRAME,
+)
+NUMBERINGS = (T5_PIECES, XLM_ROBERTA_PIECES, CAMEMBERT_PIECES)
 
 
 @dataclass
@@ -88,26 +140,39 @@ def read_pieces(path: Path) -> SentencePieces:
     return model
 
 
-def t5_tokens(path: Path, config: Mapping[str, Any]) -> Backend:
-    """Makes T5's tokenizer of a model file; the config may count the sentinels, else 100.
+def piece_tokens(folder: Path, numbering: PieceNumbering, config: Mapping[str, Any]) -> Backend:
+    """Makes the tokenizer of a folder with a model file.
+
+    Args:
+        folder: The folder.
+        numbering: How the family numbers the pieces.
+        config: What `tokenizer_config.json` says; it may count T5's sentinels, else there are 100.
 
     Raises:
         TokenizerError: If the file cannot be used.
     """
+    path = folder / numbering.file
     model = read_pieces(path)
     if not model.is_unigram:
         raise TokenizerError(
-            f"{path} holds pairs of pieces; T5's is a Unigram model; have transformers write "
-            "tokenizer.json: AutoTokenizer.from_pretrained(folder).save_pretrained(folder)."
+            f"{path} holds pairs of pieces; {numbering.name}'s is a Unigram model; have "
+            "transformers write tokenizer.json: "
+            "AutoTokenizer.from_pretrained(folder).save_pretrained(folder)."
         )
-    count = config.get("extra_ids", SENTINELS)
-    count = count if type(count) is int and count > 0 else 0
-    check_sentinels(count, path.with_name("tokenizer_config.json"))
-    sentinels = [*map(sentinel_name, reversed(range(count)))]
-    known = {piece for piece, _ in model.pieces}
-    pieces = model.pieces + [(name, 0.0) for name in sentinels if name not in known]
+    first = tuple(piece for piece, _ in model.pieces[: len(numbering.dropped)])
+    if first != numbering.dropped:
+        raise TokenizerError(
+            f"{path} begins with {', '.join(first)}; a model of {numbering.name} begins with "
+            f"{', '.join(numbering.dropped)}; check that the file belongs to this folder."
+        )
+    trailing = numbering.trailing
+    if numbering is T5_PIECES:
+        trailing = _sentinels(path, config)
+    own = [*numbering.leading, *model.pieces[len(first) :]]
+    known = {piece for piece, _ in own}
+    pieces = own + [(name, 0.0) for name in trailing if name not in known]
     numbers = {piece: number for number, (piece, _) in enumerate(pieces)}
-    unknown = model.kinds.index(_UNKNOWN)
+    unknown = numbers[model.pieces[model.kinds.index(_UNKNOWN)][0]]
     try:
         backend = Backend(models.Unigram(pieces, unk_id=unknown, byte_fallback=model.writes_bytes))
         if model.table:
@@ -122,19 +187,38 @@ def t5_tokens(path: Path, config: Mapping[str, Any]) -> Backend:
         if model.writes_bytes
         else decoders.Metaspace()
     )
-    if "</s>" in numbers:
+    single, pair = numbering.frame
+    around = [name for name in ("<s>", "</s>") if name in pair]
+    if all(name in numbers for name in around):
         backend.post_processor = processors.TemplateProcessing(
-            single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", numbers["</s>"])]
+            single=single, pair=pair, special_tokens=[(name, numbers[name]) for name in around]
         )
+    _add_special(backend, [name for name, _ in numbering.leading])
     for (piece, _), kind in zip(model.pieces, model.kinds, strict=True):
         if kind in (_UNKNOWN, _CONTROL):
-            backend.add_special_tokens([AddedToken(piece, normalized=False, special=True)])
+            _add_special(backend, [piece])
         elif kind == _USER:
             backend.add_tokens([AddedToken(piece, normalized=False)])
-    backend.add_special_tokens(
-        [AddedToken(name, normalized=False, special=True) for name in sentinels]
-    )
+    _add_special(backend, trailing)
     return backend
+
+
+def _sentinels(path: Path, config: Mapping[str, Any]) -> tuple[str, ...]:
+    """T5's, of which the first has the very last id."""
+    count = config.get("extra_ids", SENTINELS)
+    count = count if type(count) is int and count > 0 else 0
+    check_sentinels(count, path.with_name("tokenizer_config.json"))
+    return tuple(map(sentinel_name, reversed(range(count))))
+
+
+def _add_special(backend: Backend, names: Sequence[str]) -> None:
+    # Compat: RoBERTa's mask swallows the space before it, as a word's piece would.
+    backend.add_special_tokens(
+        [
+            AddedToken(name, lstrip=name == "<mask>", normalized=False, special=True)
+            for name in names
+        ]
+    )
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Any]]:

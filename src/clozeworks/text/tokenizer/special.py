@@ -65,6 +65,20 @@ XLNET_TOKENS = SpecialTokens(
 T5_TOKENS = SpecialTokens(
     pad="<pad>", unknown="<unk>", last="</s>", extra=tuple(map(sentinel_name, range(100)))
 )
+# Two sets of special tokens, and three entries that nobody uses.
+CAMEMBERT_TOKENS = SpecialTokens(
+    pad="<pad>",
+    unknown="<unk>",
+    mask="<mask>",
+    first="<s>",
+    last="</s>",
+    extra=("<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED"),
+)
+MISTRAL_TOKENS = SpecialTokens(unknown="<unk>", first="<s>", last="</s>")
+QWEN2_TOKENS = SpecialTokens(
+    pad="<|endoftext|>", last="<|endoftext|>", extra=("<|im_start|>", "<|im_end|>")
+)
+SMOLLM3_TOKENS = SpecialTokens(last="<|end_of_text|>", extra=("<|im_start|>", "<|im_end|>"))
 LLAMA_TOKENS = SpecialTokens(first="<|begin_of_text|>", last="<|end_of_text|>")
 
 

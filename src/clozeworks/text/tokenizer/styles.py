@@ -13,10 +13,14 @@ from tokenizers import Tokenizer as Backend
 
 from clozeworks.text.tokenizer.special import (
     BERT_TOKENS,
+    CAMEMBERT_TOKENS,
     GPT2_TOKENS,
     GPT_TOKENS,
     LLAMA_TOKENS,
+    MISTRAL_TOKENS,
+    QWEN2_TOKENS,
     ROBERTA_TOKENS,
+    SMOLLM3_TOKENS,
     T5_TOKENS,
     UNIGRAM_TOKENS,
     XLNET_TOKENS,
@@ -25,6 +29,13 @@ from clozeworks.text.tokenizer.special import (
 )
 
 StyleKind = Literal["wordpiece", "bpe", "unigram"]
+
+# How newer decoders cut text before it becomes bytes: contractions, words, so many digits, other
+# signs with the line feeds after them, white space.
+_NEWER_WORDS = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}%s| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,6 +158,10 @@ class ByteLevelStyle(_Style):
         """Names the special token that takes the last id of a new vocabulary."""
         return distinct(self.special.mask)
 
+    def normalizer(self) -> normalizers.Normalizer | None:
+        """Makes the step that cleans the characters, if there is one."""
+        return None
+
     def pre_tokenizer(self) -> pre_tokenizers.PreTokenizer:
         """Makes the step that cuts the text into words of bytes."""
         return pre_tokenizers.ByteLevel(add_prefix_space=self.add_prefix_space)
@@ -156,7 +171,11 @@ class ByteLevelStyle(_Style):
     ) -> Backend:
         """Joins the style with a vocabulary and its merges, in the order in which they act."""
         model = models.BPE(dict(vocabulary), list(merges))
-        return self._joined(model, decoders.ByteLevel(), vocabulary, self.processor(vocabulary))
+        processor = self.processor(vocabulary)
+        backend = self._joined(model, decoders.ByteLevel(), vocabulary, processor)
+        if (normalizer := self.normalizer()) is not None:
+            backend.normalizer = normalizer
+        return backend
 
     def _added(self, name: str) -> AddedToken:
         # Compat: RoBERTa's mask swallows the space before it, as a word's piece would.
@@ -274,6 +293,131 @@ class BeginningByteLevelStyle(ByteLevelStyle):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SplitByteLevelStyle(ByteLevelStyle):
+    """Qwen2 and SmolLM3: bytes of words that a newer rule cuts; nothing is put around a text."""
+
+    digits: str = ""
+    """How many digits stay together, as a regular expression says it: one, or `{1,3}`."""
+    composed: bool = False
+    """Whether letters and their accents become one character where there is one (NFC)."""
+    special: SpecialTokens = QWEN2_TOKENS
+    """Names of the special tokens; a chat is written between `<|im_start|>` and `<|im_end|>`."""
+    frame: bool = False
+
+    def trailing(self) -> tuple[str, ...]:
+        """Names the special tokens that take the last ids of a new vocabulary."""
+        return self.special.names()
+
+    def normalizer(self) -> normalizers.Normalizer | None:
+        """Makes the step that cleans the characters, if there is one."""
+        return normalizers.NFC() if self.composed else None
+
+    def leading(self) -> tuple[str, ...]:
+        """No special token stands before the bytes."""
+        return ()
+
+    def pre_tokenizer(self) -> pre_tokenizers.PreTokenizer:
+        """Makes the step that cuts the text into words of bytes."""
+        pattern = Regex(_NEWER_WORDS % self.digits)
+        space = self.add_prefix_space
+        return pre_tokenizers.Sequence(
+            [
+                pre_tokenizers.Split(pattern, behavior="isolated"),
+                pre_tokenizers.ByteLevel(add_prefix_space=space, use_regex=False),
+            ]
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FramedUnigramStyle(UnigramStyle):
+    """XLM-RoBERTa and CamemBERT: the same pieces, with RoBERTa's special tokens and frame."""
+
+    special: SpecialTokens = ROBERTA_TOKENS
+    """Names of the special tokens; a text is written `<s> A </s>`, a pair `<s> A </s></s> B </s>`,
+    all of one type."""
+    order: ClassVar[tuple[str, ...]] = ("first", "pad", "last", "unknown")
+
+    single = "{first} $A {last}"
+    pair = "{first} $A {last} {last} $B {last}"
+
+    def leading(self) -> tuple[str, ...]:
+        """Names the special tokens that take the first ids of a new vocabulary, in order."""
+        s = self.special
+        # Compat: CamemBERT's vocabulary begins `<s>NOTUSED <pad> </s>NOTUSED <unk> <unk>NOTUSED`.
+        unused = dict(zip(("first", "last", "unknown"), s.extra, strict=False))
+        ids = [unused.get(role) or getattr(s, role) for role in ("first", "pad", "last")]
+        return distinct(*ids, s.unknown, *s.extra, s.first, s.last)
+
+    def trailing(self) -> tuple[str, ...]:
+        """Names the special token that takes the last id of a new vocabulary."""
+        return distinct(self.special.mask)
+
+    def pre_tokenizer(self) -> pre_tokenizers.PreTokenizer:
+        """Makes the step that cuts the text at white space and writes it as `▁`."""
+        return pre_tokenizers.Sequence(
+            [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()]
+        )
+
+    def _added(self, name: str) -> AddedToken:
+        # Compat: the mask swallows the space before it, as a word's piece would.
+        return AddedToken(name, lstrip=name == self.special.mask, normalized=False, special=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FallbackPairStyle(_Style):
+    """Mistral and the first LLaMAs: byte pair encoding over characters, with bytes for the rest.
+
+    Paper: Kudo & Richardson 2018. Spaces become `▁`, one stands before the text, and what no piece
+    can write becomes bytes (`<0xE5>`), so no text is ever unknown.
+    """
+
+    special: SpecialTokens = MISTRAL_TOKENS
+    """Names of the special tokens; a text is written `<s> A`."""
+
+    kind = "bpe"
+    order = ("unknown", "first", "last", "pad", "mask")
+    single = "{first} $A"
+    pair = "{first} $A {first} $B"
+
+    def leading(self) -> tuple[str, ...]:
+        """Names what takes the first ids of a new vocabulary: special tokens, then the bytes."""
+        return (*super().leading(), *(f"<0x{byte:02X}>" for byte in range(256)))
+
+    def normalizer(self) -> normalizers.Normalizer:
+        """Makes the step that writes spaces as `▁`."""
+        return normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+
+    def pre_tokenizer(self) -> pre_tokenizers.PreTokenizer:
+        """Makes the step that cuts the text into words, for training alone."""
+        return pre_tokenizers.Split("▁", behavior="merged_with_next")
+
+    def build(
+        self, vocabulary: Mapping[str, int], merges: Sequence[tuple[str, str]] = ()
+    ) -> Backend:
+        """Joins the style with a vocabulary and its merges, in the order in which they act."""
+        model = models.BPE(
+            dict(vocabulary),
+            list(merges),
+            unk_token=self.special.unknown,
+            fuse_unk=True,
+            byte_fallback=True,
+        )
+        joining = decoders.Sequence(
+            [
+                decoders.Replace("▁", " "),
+                decoders.ByteFallback(),
+                decoders.Fuse(),
+                decoders.Strip(" ", 1, 0),
+            ]
+        )
+        backend = self._joined(model, joining, vocabulary, self.template(vocabulary))
+        backend.normalizer = self.normalizer()
+        # Compat: published tokenizers read the whole text as one word, which gives the same pieces.
+        backend.pre_tokenizer = None
+        return backend
+
+
+@dataclass(frozen=True, kw_only=True)
 class CharacterPairStyle(_Style):
     """GPT: BERT's words in small letters, then byte pair encoding over characters.
 
@@ -314,9 +458,14 @@ class CharacterPairStyle(_Style):
         return backend
 
 
-Style = WordPieceStyle | ByteLevelStyle | UnigramStyle | CharacterPairStyle
+Style = WordPieceStyle | ByteLevelStyle | UnigramStyle | CharacterPairStyle | FallbackPairStyle
 
+CAMEMBERT_STYLE = FramedUnigramStyle(special=CAMEMBERT_TOKENS)
 GPT_STYLE = CharacterPairStyle()
 GPT2_STYLE = ByteLevelStyle(special=GPT2_TOKENS, frame=False)
 LLAMA_STYLE = BeginningByteLevelStyle()
+MISTRAL_STYLE = FallbackPairStyle()
+QWEN2_STYLE = SplitByteLevelStyle(composed=True)
+SMOLLM3_STYLE = SplitByteLevelStyle(digits="{1,3}", special=SMOLLM3_TOKENS)
 T5_STYLE = AnsweringUnigramStyle()
+XLM_ROBERTA_STYLE = FramedUnigramStyle()

@@ -17,10 +17,12 @@ from clozeworks.text.tokenizer.chat import PLAIN_TEMPLATE, ChatTemplate, templat
 from clozeworks.text.tokenizer.continuation import Continuation
 from clozeworks.text.tokenizer.encoding import Encoded, cut, lengths, positions_within
 from clozeworks.text.tokenizer.fingerprint import fingerprint
+from clozeworks.text.tokenizer.library import FAILS, library
 from clozeworks.text.tokenizer.saving import NO_LIMIT, write
 from clozeworks.text.tokenizer.special import SpecialTokens
 from clozeworks.text.tokenizer.styles import Style
-from clozeworks.text.valid import check_lengths, check_texts, check_unicode
+from clozeworks.text.tokenizer.vocabulary_files import Repeats
+from clozeworks.text.valid import check_lengths, check_texts, check_unicode, location_of
 from clozeworks.text.windows import sliding_windows
 
 __all__ = ["Encoded", "Tokenizer"]
@@ -70,7 +72,7 @@ class Tokenizer:
 
     @classmethod
     def load(
-        cls, folder: Path | str, style: Style | None = None, *, repeats: files.Repeats = "last"
+        cls, folder: Path | str, style: Style | None = None, *, repeats: Repeats = "last"
     ) -> "Tokenizer":
         """Reads a tokenizer folder.
 
@@ -131,7 +133,8 @@ class Tokenizer:
     @cached_property
     def fingerprint(self) -> str:
         """A sha256 that changes when texts become other ids."""
-        return fingerprint(self._backend, self._vocabulary, self.state)
+        with library("the tokenizer", FAILS):
+            return fingerprint(self._backend, self._vocabulary, self.state)
 
     @cached_property
     def lowercased(self) -> "Tokenizer":
@@ -188,7 +191,8 @@ class Tokenizer:
         """
         ids = [int(token_id) for token_id in ids]
         self._check_ids(ids)
-        return self._backend.decode(ids, skip_special_tokens=skip_special)
+        with library("the tokenizer", FAILS):
+            return self._backend.decode(ids, skip_special_tokens=skip_special)
 
     def continued(self, before: Sequence[int], ids: Sequence[int]) -> str:
         """The text that ids add after others, the space between them with it."""
@@ -250,11 +254,17 @@ class Tokenizer:
             )
         run = self._backend.encode_batch if offsets else self._backend.encode_batch_fast
         try:
-            encodings = run(batch, add_special_tokens=special)
+            with library("the tokenizer", FAILS):
+                encodings = run(batch, add_special_tokens=special)
         except TypeError:
             for what, each in (("text", texts), ("pair", pairs or ())):
                 for number, text in enumerate(each, 1):
                     check_unicode(what, number, text)
+            raise
+        except TokenizerError:
+            for number, one in enumerate(batch):
+                with library(f"{location_of(number, source_locations)}: the tokenizer", FAILS):
+                    run([one], add_special_tokens=special)
             raise
         encoded = [Encoded.of(encoding, offsets=offsets) for encoding in encodings]
         if max_length is None:

@@ -30,6 +30,7 @@ from tokenizers import Tokenizer as Backend
 
 from clozeworks.errors import InputError, SettingError, UnsupportedError
 from clozeworks.text.tokenizer.bytes import are_bytes
+from clozeworks.text.tokenizer.library import FAILS, library
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 from clozeworks.text.training.fusing import FewestFused, Fusing, LongestFirst, most_frequent
 from clozeworks.text.training.merging import MergePair, learn_merges
@@ -104,6 +105,7 @@ Cuts = Mapping[str, tuple[int, ...]]
 ExtensionMethod = Callable[[Tokenizer, Counter[str], Cuts, int, int], _Chosen]
 
 
+@library("the tokenizer", FAILS)
 def extend(
     tokenizer: Tokenizer, texts: Iterable[str], count: int, *, least: int = LEAST
 ) -> Extension:

@@ -6,6 +6,7 @@ What the library's trainers leave open, and what is done here:
   between equally frequent pairs follow the ids. The whole alphabet is numbered beforehand.
 - *Byte-level BPE*: the alphabet is the 256 bytes, sorted by the library; nothing is left open.
 - *BPE over characters* (GPT): as for WordPiece, pieces that end a word are numbered beforehand.
+- *BPE with bytes for the rest* (Mistral): characters that are left out break a word in two.
 - *Unigram*: floats are added in the order of a hash table. `unigram.py` is our own.
 """
 
@@ -23,6 +24,7 @@ from clozeworks.errors import SettingError, Stated, UnknownName
 from clozeworks.text.tokenizer.styles import (
     ByteLevelStyle,
     CharacterPairStyle,
+    FallbackPairStyle,
     Style,
     StyleKind,
     UnigramStyle,
@@ -95,6 +97,8 @@ def train_from_iterator(
         backend = _byte_level(text, style)
     elif isinstance(style, CharacterPairStyle):
         backend = _character_pairs(text, style)
+    elif isinstance(style, FallbackPairStyle):
+        backend = _fallback_pairs(text, style)
     else:
         backend = _unigram(text, style)
     text.progress("learn", 1, 1)
@@ -110,7 +114,9 @@ class _Text:
     min_frequency: int
     progress: ReadingProgress
 
-    def words(self, style: WordPieceStyle | CharacterPairStyle | UnigramStyle) -> Counter[str]:
+    def words(
+        self, style: WordPieceStyle | CharacterPairStyle | FallbackPairStyle | UnigramStyle
+    ) -> Counter[str]:
         """How often each word occurs."""
         words = count_words(self.blocks, style.normalizer(), style.pre_tokenizer())
         self.progress("learn", 0, 1)
@@ -246,6 +252,8 @@ def _byte_level(text: _Text, style: ByteLevelStyle) -> Backend:
     settings = text.trainer_settings(leading, symbols)
     trainer = trainers.BpeTrainer(**{**settings, "vocab_size": text.size - len(trailing)})
     learner = Backend(models.BPE())
+    if (normalizer := style.normalizer()) is not None:
+        learner.normalizer = normalizer
     learner.pre_tokenizer = style.pre_tokenizer()
     learner.train_from_iterator(text.lines(), trainer)
     vocabulary = learner.get_vocab()
@@ -270,6 +278,27 @@ def _character_pairs(text: _Text, style: CharacterPairStyle) -> Backend:
     return style.build(learner.get_vocab(), _merges(learner))
 
 
+def _fallback_pairs(text: _Text, style: FallbackPairStyle) -> Backend:
+    counted = text.words(style)
+    leading = style.leading()
+    alphabet = text.alphabet(_characters(counted), len(leading), {})
+    words = dict(sorted(_known_parts(counted, alphabet).items()))
+    settings = text.trainer_settings([*leading, *alphabet], alphabet)
+    trainer = trainers.BpeTrainer(**settings, limit_alphabet=len(alphabet))
+    learner = _learner(models.BPE(), trainer, words, alphabet)
+    return style.build(learner.get_vocab(), _merges(learner))
+
+
+def _known_parts(words: Mapping[str, int], alphabet: Sequence[str]) -> Counter[str]:
+    """What is left of words where characters outside the alphabet break them."""
+    known = re.compile(f"[{re.escape(''.join(alphabet))}]+")
+    parts: Counter[str] = Counter()
+    for word, count in words.items():
+        for part in known.findall(word):
+            parts[part] += count
+    return parts
+
+
 def _unigram(text: _Text, style: UnigramStyle) -> Backend:
     stretches: Counter[str] = Counter()
     for word, count in text.words(style).items():
@@ -279,11 +308,7 @@ def _unigram(text: _Text, style: UnigramStyle) -> Backend:
     special = (*leading, *trailing)
     alphabet = text.alphabet(_characters(stretches), len(special), {})
     # An unknown character stands alone as unknown; what is on its two sides still teaches.
-    known = re.compile(f"[{re.escape(''.join(alphabet))}]+")
-    usable: Counter[str] = Counter()
-    for word, count in stretches.items():
-        for part in known.findall(word):
-            usable[part] += count
+    usable = _known_parts(stretches, alphabet)
     words: dict[str, int] = {}
     held = 0
     for word, count in sorted(usable.items(), key=lambda item: (-item[1], item[0])):

@@ -13,6 +13,7 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import normalizers, pre_tokenizers
 
 from clozeworks.errors import InputError
+from clozeworks.text.tokenizer.library import FAILS, library
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 from clozeworks.text.valid import check_type, check_unicode
 
@@ -100,6 +101,7 @@ class WordCounter:
         self._begin: str | None = None
         self._texts = 0
 
+    @library("the tokenizer", FAILS)
     def add(self, text: str) -> None:
         """Counts the words of one more text.
 
@@ -124,6 +126,7 @@ class WordCounter:
         if len(self._stretches) > STRETCHES:
             self._cut()
 
+    @library("the tokenizer", FAILS)
     def words(self) -> Counter[str]:
         """How often each word came."""
         if len(self._first) < TRIED:
