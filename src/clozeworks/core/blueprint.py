@@ -38,6 +38,9 @@ class Blueprint:
     heads: dict[str, HeadSpec] = field(default_factory=dict)
     decoder: Tower | None = None
     """What answers the text that the encoder read, token by token; it has the same embeddings."""
+    rereads: int | None = None
+    """Whether heads read the decoder, which reads the text once more: the token it begins with, as
+    every other is shown one position later; None if heads read the encoder."""
 
     def check(self) -> "Blueprint":
         """Returns itself, or says which rule is broken and where."""
@@ -52,6 +55,11 @@ class Blueprint:
                 "it needs room for at least 1",
                 "raise count or lower offset",
             )
+        if self.rereads is not None and self.decoder is None:
+            raise SettingError("decoder", None, "`rereads` needs one", "add it, or leave that out")
+        if self.rereads is not None and not 0 <= self.rereads < self.embeddings.tokens:
+            rule = f"it must be a token from 0 to {self.embeddings.tokens - 1}"
+            raise SettingError("rereads", self.rereads, rule)
         for name, tower in self.towers().items():
             self._check_tower(name, tower)
         for path, value in _dropouts(config.plain(self)):

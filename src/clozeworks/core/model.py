@@ -3,6 +3,7 @@
 Shapes: N tokens, B texts, W width.
 """
 
+import torch
 from torch import Tensor, nn
 
 from clozeworks.core.attention.kv_cache import KVCache
@@ -61,15 +62,31 @@ class Model(nn.Module):
         trace: Trace | None = None,
         cache: KVCache | None = None,
     ) -> Tensor:
-        """The hidden states of all tokens, (N, W).
+        """The hidden states of all tokens as heads read them, (N, W).
 
         Args:
             ids: Token numbers of all texts, one after the other, (N,).
             layout: Where the texts begin and end.
             types: Segment type of each token, (N,); all 0 if not given.
-            trace: Keeps hidden states and attention weights if given.
+            trace: Keeps the encoder's hidden states and attention weights if given.
             cache: Keys and values of earlier passes over these texts; those of this one are added.
         """
+        encoded = self.encode(ids, layout, types, trace, cache)
+        if self.blueprint.rereads is None:
+            return encoded
+        is_first = layout.positions(ids.device) == 0
+        shifted = torch.where(is_first, self.blueprint.rereads, ids.roll(1))
+        return self.decode(shifted, layout, AttentionSource(encoded, layout))
+
+    def encode(
+        self,
+        ids: Tensor,
+        layout: Layout,
+        types: Tensor | None = None,
+        trace: Trace | None = None,
+        cache: KVCache | None = None,
+    ) -> Tensor:
+        """The encoder's hidden states of all tokens, (N, W); see `forward`."""
         assert ids.shape == (layout.total,), "the layout does not belong to these tokens"
         x = self.embeddings(ids, layout, types)
         hidden_states: Tensor = self.encoder(x, ForwardContext(layout, trace, types, cache=cache))

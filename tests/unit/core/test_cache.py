@@ -5,7 +5,7 @@ import torch
 
 from clozeworks.core.attention.attention import CrossAttention, SelfAttention
 from clozeworks.core.attention.kv_cache import GrowingCache, PrefixCache
-from clozeworks.core.attention.masks import Causal, Window
+from clozeworks.core.attention.masks import Causal, SlidingWindow, Window
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.context import AttentionSource
 from clozeworks.core.initialize import initialize
@@ -26,6 +26,9 @@ ATTENTIONS = {
     "rotary": SelfAttention(heads=4, mask=Causal(), positions=Rotary(theta=100.0)),
     "grouped": SelfAttention(heads=4, kv_heads=2, mask=Causal(), positions=Rotary(theta=9.0)),
     "one key": SelfAttention(heads=4, kv_heads=1, mask=Causal(), positions=Rotary(theta=9.0)),
+    "window": SelfAttention(
+        heads=4, kv_heads=2, mask=SlidingWindow(length=4), positions=Rotary(theta=9.0)
+    ),
     "bucketed": SelfAttention(heads=4, mask=Causal(), positions=Bucketed(), scale=1.0),
 }
 

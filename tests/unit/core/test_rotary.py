@@ -8,7 +8,7 @@ import torch
 from clozeworks.core.attention.attend import attend
 from clozeworks.core.context import AttentionSource, ForwardContext
 from clozeworks.core.layout import Layout
-from clozeworks.core.positions.rotary import Rotary
+from clozeworks.core.positions.rotary import Rotary, Yarn, plain_speeds
 from clozeworks.errors import SettingError
 
 HEADS, WIDE = 2, 8
@@ -105,3 +105,15 @@ def test_half_precision_stays_what_it_is_and_is_turned_in_full(dtype):
 def test_theta_must_be_above_0(theta):
     with pytest.raises(SettingError, match=r"^theta is .*; it must be above 0\."):
         built(theta)
+
+
+def test_yarn_leaves_fast_pairs_alone_and_slows_the_slow_ones():
+    scaling = Yarn(factor=4.0, length=64, attention_factor=1.0, fast=8.0, slow=1.0)
+    plain = plain_speeds(10_000.0, 32, torch.device("cpu"))
+    speeds = scaling.speeds(10_000.0, 32, torch.tensor([1]))
+    turns = 64 * plain / (2 * torch.pi)
+    assert (turns > 8).any() and (turns < 0.5).any()
+    torch.testing.assert_close(speeds[turns > 8], plain[turns > 8])
+    torch.testing.assert_close(speeds[turns < 0.5], plain[turns < 0.5] / 4)
+    between = speeds / plain
+    assert (between.diff() <= 1e-6).all() and ((between > 0.26) & (between < 0.99)).any()

@@ -206,3 +206,23 @@ def test_a_scheme_the_family_cannot_have_is_named():
     tower = replace(blueprint.encoder, layers=((other, feed_forward),) * 3)
     with pytest.raises(UnsupportedError, match="positions is None, but a config of xlnet"):
         xlnet.FAMILY.config(replace(blueprint, encoder=tower))
+
+
+def test_a_target_position_is_asked_with_its_own_type():
+    """A query of the second segment attends as its own token does, not as one of the first."""
+    model = built()
+    ids, layout, types = tokens(6), Layout([6]), torch.tensor([0, 0, 0, 1, 1, 1])
+    ranks = PermutationRanks(torch.full((6,), 2), torch.tensor([0, 0, 0, 0, 1, 5]))
+    asked = TargetQueries(torch.tensor([5]), Layout([1]), START)
+
+    def query(types):
+        return two_streams(model, ids, layout, types, targets=asked, ranks=ranks).queries[-1]
+
+    with torch.no_grad():
+        in_second = query(types)
+        # The keys stay as they are: what changes is the segment of the query alone.
+        in_first = query(torch.tensor([0, 0, 0, 1, 1, 0]))
+        # XLNet knows only whether two tokens are of one segment, not of which.
+        mirrored = query(1 - types)
+    assert (in_second - in_first).abs().max() > 1e-3
+    torch.testing.assert_close(in_second, mirrored, atol=1e-12, rtol=0)

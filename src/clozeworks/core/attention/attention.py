@@ -41,6 +41,8 @@ class SelfAttention(PartSpec):
     bias: bool = True
     key_bias: bool = True
     """Whether keys have a bias where the others have one; DeBERTa's first version leaves it out."""
+    output_bias: bool = True
+    """Whether the output has a bias where the others have one; Qwen2 leaves it out."""
     scale: float | None = None
     """What scores are multiplied by; 1 / sqrt(head width) if not given."""
 
@@ -59,6 +61,7 @@ class SelfAttention(PartSpec):
             dropout=self.dropout,
             bias=self.bias,
             key_bias=self.bias and self.key_bias,
+            output_bias=self.bias and self.output_bias,
             scale=self.scale,
         )
 
@@ -88,6 +91,7 @@ class CrossAttention(PartSpec):
             dropout=self.dropout,
             bias=self.bias,
             key_bias=self.bias,
+            output_bias=self.bias,
             scale=self.scale,
         )
 
@@ -105,13 +109,14 @@ class AttentionModule(nn.Module):
         dropout: float,
         bias: bool,
         key_bias: bool,
+        output_bias: bool,
         scale: float | None,
     ) -> None:
         super().__init__()
         self.query = nn.Linear(width, heads * head_width, bias=bias)
         self.key = nn.Linear(width, kv_heads * head_width, bias=key_bias)
         self.value = nn.Linear(width, kv_heads * head_width, bias=bias)
-        self.output = nn.Linear(heads * head_width, width, bias=bias)
+        self.output = nn.Linear(heads * head_width, width, bias=output_bias)
         self.heads = heads
         self.kv_heads = kv_heads
         self.dropout = dropout

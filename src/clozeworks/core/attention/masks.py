@@ -12,7 +12,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from clozeworks.core.layout import Group
-from clozeworks.spec import Slot, spec
+from clozeworks.spec import PositiveInt, Slot, spec
 
 
 class MaskSpec(Slot):
@@ -55,6 +55,27 @@ class Causal(MaskSpec):
     def is_causal(self, group: Group) -> bool:
         """Yes, if every text has as many queries as keys: padding comes last and is not seen."""
         return all(queries == keys for queries, keys in group.lengths)
+
+
+@spec
+class SlidingWindow(Causal):
+    """The token itself and the `length` - 1 before it: Mistral, and some layers of others."""
+
+    paper: ClassVar[str] = "Beltagy et al. 2020"
+
+    length: PositiveInt
+    """How many tokens are seen."""
+
+    def allowed(self, group: Group) -> Tensor | None:
+        """Keys at or before the query that are near enough."""
+        if group.keys.length <= self.length:
+            return super().allowed(group)
+        before = group.query_positions()[:, :, None] - group.key_positions()[:, None, :]
+        return (before >= 0) & (before < self.length)
+
+    def is_causal(self, group: Group) -> bool:
+        """Only where no text is longer than the window."""
+        return group.keys.length <= self.length and super().is_causal(group)
 
 
 @spec

@@ -27,6 +27,8 @@ class HeadSpec(Slot):
     folder: ClassVar[str | None] = "clozeworks.core.heads"
     reads_pooler: ClassVar[bool] = False
     """Whether it needs the model's pooler."""
+    has_bias: ClassVar[bool] = True
+    """Whether its last projection has a bias."""
 
     def build(self, width: int, embeddings: Embeddings) -> nn.Module:
         """Makes the module: (n, W) to (n, outputs)."""

@@ -114,6 +114,7 @@ class LastTokenClasses(HeadSpec):
     """project(last token)."""
 
     paper: ClassVar[str] = "Radford et al. 2018"
+    has_bias: ClassVar[bool] = False
 
     count: int
 
@@ -139,3 +140,26 @@ class LastTokenClassesModule(Head):
         """Last tokens (B, W) to logits (B, C)."""
         logits: Tensor = self.project(x)
         return logits
+
+
+@spec
+class LastTokenScore(HeadSpec):
+    """project(dropout(last token)): one logit for a text, by which it is chosen among others."""
+
+    paper: ClassVar[str] = "Radford et al. 2018"
+
+    dropout: float = 0.0
+
+    def build(self, width: int, embeddings: Embeddings) -> "LastTokenScoreModule":
+        """Makes the module: last tokens (B, W) to logits (B, 1)."""
+        return LastTokenScoreModule(width, 1, self.dropout)
+
+
+class LastTokenScoreModule(ClassesModule):
+    """Dropout and one projection of the last token."""
+
+    def read(
+        self, hidden_states: Tensor, layout: Layout, positions: Tensor | None = None
+    ) -> Tensor:
+        """The last token of each text, (B, W)."""
+        return hidden_states[layout.last(hidden_states.device)]

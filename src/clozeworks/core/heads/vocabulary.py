@@ -73,13 +73,16 @@ class Vocabulary(HeadSpec):
     tied: bool = True
     """Whether the decoder is the embedding table."""
     bias: bool = True
-    """Whether the dense layer has a bias; the decoder always has one."""
+    """Whether the dense layer has a bias."""
+    decoder_bias: bool = True
+    """Whether every entry of the vocabulary has a bias."""
 
     def build(self, width: int, embeddings: Embeddings) -> "VocabularyModule":
         """Makes the module."""
         tables = embeddings.width or width
         norm, dense = self.norm.build(tables), nn.Linear(width, tables, bias=self.bias)
-        return VocabularyModule(dense, norm, nn.Linear(tables, embeddings.tokens), self.activation)
+        decoder = nn.Linear(tables, embeddings.tokens, bias=self.decoder_bias)
+        return VocabularyModule(dense, norm, decoder, self.activation)
 
     def shared(self) -> dict[str, str]:
         """The decoder is the table of token vectors, if it is tied."""

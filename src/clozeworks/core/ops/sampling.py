@@ -22,14 +22,14 @@ _SLICE = 1024
 
 
 def drawn_entries(
-    x: Tensor, weight: Tensor, bias: Tensor, counts: Sequence[int], seeds: Sequence[int]
+    x: Tensor, weight: Tensor, bias: Tensor | None, counts: Sequence[int], seeds: Sequence[int]
 ) -> Tensor:
     """Draws from softmax(x @ weight.T + bias) for each token, (n,); has no gradient.
 
     Args:
         x: What the decoder reads, text by text, (n, E).
         weight: The vectors of all entries, (V, E).
-        bias: Added to the logits, (V,).
+        bias: Added to the logits, (V,), if there is one.
         counts: Tokens of each text, (B,).
         seeds: One for each text, (B,).
     """
@@ -39,7 +39,7 @@ def drawn_entries(
         best = torch.full((len(x),), -torch.inf, device=x.device)
         for begin in range(0, len(weight), _SLICE):
             part = slice(begin, begin + _SLICE)
-            logits = F.linear(x, weight[part], bias[part])
+            logits = F.linear(x, weight[part], None if bias is None else bias[part])
             logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
             noise = gumbel(counts, logits.shape[1], generators).to(logits.device)
             highest, position = (logits + noise).max(dim=1)

@@ -51,7 +51,8 @@ class PositionModule(nn.Module):
     def turned(self, q: Tensor, k: Tensor, context: ForwardContext) -> tuple[Tensor, Tensor]:
         """Packed queries (N, H, D) and keys (M, H, D), each turned by its position.
 
-        What a cache keeps is turned already, so this may depend on nothing but the position.
+        What a cache keeps is turned already, so this may depend on nothing but the position and
+        how long the text is by then.
         """
         return q, k
 

@@ -4,7 +4,7 @@ Paper: Gehring et al. 2017; Devlin et al. 2019 use them in BERT.
 The idea: one trained vector per position, looked up by the token's position in its own text.
 Where paper and code differ: fairseq (RoBERTa) numbers positions from 2, because rows 0 and 1 of its
 table belong to unused and padding positions; a table of 514 rows therefore takes 512 tokens.
-Used by: BERT, RoBERTa, DistilBERT, GPT.
+Used by: BERT, RoBERTa and their relatives, DistilBERT, GPT.
 
 Shapes: N tokens, W width.
 """
