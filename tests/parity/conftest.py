@@ -44,6 +44,9 @@ SIZES["roberta"] = {
     "bos_token_id": 0,
     "eos_token_id": 2,
 }
+SIZES["xlm-roberta"] = SIZES["roberta"]
+SIZES["camembert"] = {**SIZES["roberta"], "bos_token_id": 5, "eos_token_id": 6}
+SIZES["ernie"] = SIZES["bert"]
 # Token vectors have a width of their own.
 SIZES["electra"] = {**SIZES["bert"], "embedding_size": 20}
 # A narrow table, and two layers that run twice each.
@@ -119,6 +122,10 @@ SIZES["llama"] = {
     "eos_token_id": 2,
     "classifier_dropout": 0.0,
 }
+SIZES["mistral"] = {**SIZES["llama"], "sliding_window": None}
+SIZES["qwen2"] = SIZES["llama"]
+# Every second layer knows no positions.
+SIZES["smollm3"] = {**SIZES["llama"], "no_rope_layer_interval": 2}
 # Inner width other than the model's, towers of different depth.
 SIZES["t5"] = {
     "d_model": 32,
@@ -130,6 +137,7 @@ SIZES["t5"] = {
     "vocab_size": 99,
     "dropout_rate": 0.0,
     "decoder_start_token_id": 0,
+    "num_labels": 3,
 }
 SIZES["mt5"] = SIZES["t5"]
 ROOM = 40
@@ -166,6 +174,10 @@ def gradients_of():
         config = Config(checkpoint.config)
         names = checkpoint.family.names(type(theirs).__name__, config)
         found = {}
+        # A weight that two parts share may go by the name of either.
+        first = {parameter: name for name, parameter in checkpoint.model.named_parameters()}
+        everywhere = checkpoint.model.named_parameters(remove_duplicate=False)
+        spelled = {name: first[parameter] for name, parameter in everywhere}
         for name, parameter in theirs.named_parameters():
             if parameter.grad is None:
                 continue
@@ -174,7 +186,7 @@ def gradients_of():
                 for piece, gradient in zip(form.pieces, form.apart(parameter.grad), strict=True):
                     found[names.ours(f"{name}:{piece}")] = gradient
             if not forms:
-                found[names.ours(name)] = parameter.grad
+                found[spelled.get(names.ours(name), name)] = parameter.grad
         return found
 
     return of

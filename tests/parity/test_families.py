@@ -3,12 +3,14 @@
 import pytest
 import torch
 import torch.nn.functional as F
+import transformers
 
 from clozeworks.checkpoints import folder as folders
 from clozeworks.core.context import Trace
 from clozeworks.core.heads import Head
 from clozeworks.core.layout import Layout
-from clozeworks.errors import InputError
+from clozeworks.errors import InputError, UnknownName
+from clozeworks.families.family import families, family
 
 pytestmark = pytest.mark.parity
 
@@ -33,6 +35,19 @@ CASES = [
     ("RobertaForSequenceClassification", "classes", "logits"),
     ("RobertaForTokenClassification", "tokens", "logits"),
     ("RobertaForQuestionAnswering", "answer", "start_logits"),
+    *(
+        (f"{family}For{task}", head, output)
+        for family in ("XLMRoberta", "Camembert", "Ernie")
+        for task, head, output in (
+            ("MaskedLM", "vocabulary", "logits"),
+            ("SequenceClassification", "classes", "logits"),
+            ("TokenClassification", "tokens", "logits"),
+            ("QuestionAnswering", "answer", "start_logits"),
+        )
+    ),
+    ("ErnieForPreTraining", "vocabulary", "prediction_logits"),
+    ("ErnieForPreTraining", "next_sentence", "seq_relationship_logits"),
+    ("ErnieForNextSentencePrediction", "next_sentence", "logits"),
     ("DistilBertForMaskedLM", "vocabulary", "logits"),
     ("DistilBertForSequenceClassification", "classes", "logits"),
     ("DistilBertForTokenClassification", "tokens", "logits"),
@@ -126,7 +141,15 @@ def test_scores_losses_and_gradients(
 
 @pytest.mark.parametrize(
     "architecture",
-    ["AlbertForMaskedLM", "BertForMaskedLM", "RobertaForMaskedLM", "ElectraForMaskedLM"],
+    [
+        "AlbertForMaskedLM",
+        "BertForMaskedLM",
+        "RobertaForMaskedLM",
+        "XLMRobertaForMaskedLM",
+        "CamembertForMaskedLM",
+        "ErnieForMaskedLM",
+        "ElectraForMaskedLM",
+    ],
 )
 def test_their_own_loss_is_our_sum_over_count(architecture, peer, batch, tmp_path):
     theirs = peer(architecture)
@@ -170,6 +193,30 @@ def test_token_vectors_as_wide_as_the_model_have_no_projection(peer, batch, tmp_
     expected = theirs(**inputs_of("electra", data)).logits[data["mask"].bool()]
     hidden = checkpoint.model(data["ids"], Layout([3, 40, 11]), data["types"])
     close(checkpoint.model.head("replaced").logits(hidden, Layout([3, 40, 11]))[:, 1], expected)
+
+
+@pytest.mark.parametrize("architecture", ["ErnieForMaskedLM", "ErnieForSequenceClassification"])
+def test_every_text_of_ernie_is_the_first_task(architecture, peer, batch, tmp_path):
+    theirs = peer(architecture, use_task_id=True, task_type_vocab_size=5)
+    checkpoint = ours(theirs, tmp_path)
+    assert not checkpoint.report.missing and not checkpoint.report.unexpected
+    data, layout = batch([3, 40, 11]), Layout([3, 40, 11])
+    expected = theirs(**inputs_of("ernie", data), output_hidden_states=True)
+    hidden = checkpoint.model(data["ids"], layout, data["types"])
+    close(hidden, expected.hidden_states[-1][data["mask"].bool()])
+    (hidden.square().sum()).backward()
+    (expected.hidden_states[-1][data["mask"].bool()].square().sum()).backward()
+    close(
+        checkpoint.model.embeddings.positions.tasks.weight.grad,
+        theirs.ernie.embeddings.task_type_embeddings.weight.grad,
+    )
+    folders.save(checkpoint, tmp_path / "ours", overwrite=False, shard_bytes=2**40)
+    again, said = getattr(transformers, architecture).from_pretrained(
+        tmp_path / "ours", output_loading_info=True
+    )
+    assert not said["missing_keys"] and not said["unexpected_keys"]
+    for name, tensor in theirs.state_dict().items():
+        assert torch.equal(again.state_dict()[name], tensor), name
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
@@ -218,3 +265,11 @@ def test_attention_weights(peer, batch, tmp_path):
     for layer, right in zip(trace.attention, expected, strict=True):
         for row, length in enumerate(lengths):
             close(layer[row], right[row, :, :length, :length])
+
+
+def test_no_published_type_of_others_passes_for_a_misspelling():
+    for other in transformers.CONFIG_MAPPING:
+        if other not in families():
+            with pytest.raises(UnknownName) as caught:
+                family(other)
+            assert "Did you mean" not in str(caught.value), other

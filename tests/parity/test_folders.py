@@ -33,6 +33,8 @@ def test_load_and_save_keep_every_byte(architecture, peer, tmp_path):
     assert checkpoint.report.unexpected == []
     folders.save(checkpoint, tmp_path / "ours", overwrite=False, shard_bytes=10**9)
     before, after = tensors(tmp_path / "theirs"), tensors(tmp_path / "ours")
+    if architecture == "OpenAIGPTDoubleHeadsModel":  # the table, under the name of its copy
+        before["transformer.tokens_embed.weight"] = before.pop("lm_head.weight")
     assert before.keys() == after.keys()
     for name, tensor in before.items():
         assert tensor.numpy().tobytes() == after[name].numpy().tobytes(), name
@@ -51,9 +53,15 @@ def test_they_load_what_we_save(architecture, peer, batch, tmp_path):
     assert not report["unexpected_keys"]
     assert not report["mismatched_keys"]
     data = batch([5, 9])
+    if "T5" in architecture:
+        data["padded_ids"][:, 0] = 1  # `</s>`, where classes are read
     inputs = {"input_ids": data["padded_ids"], "attention_mask": data["mask"]}
     if getattr(original, "decoder", None) is not None:
         inputs["decoder_input_ids"] = data["padded_ids"][:, :3]
+    if "MultipleChoice" in architecture or "DoubleHeads" in architecture:
+        inputs = {name: tensor[None] for name, tensor in inputs.items()}
+    if architecture == "OpenAIGPTDoubleHeadsModel":
+        del inputs["attention_mask"]  # it cannot take one of this shape
     with torch.no_grad():
         left, right = again.eval()(**inputs)[0], original(**inputs)[0]
     weights = zip(again.parameters(), original.parameters(), strict=True)
@@ -72,7 +80,9 @@ def test_a_fresh_model_of_ours_loads_there(architecture, tmp_path, peer):
     checkpoint.config = {}
     folders.save(checkpoint, tmp_path / "ours", overwrite=False, shard_bytes=10**9)
     config = json.loads((tmp_path / "ours" / "config.json").read_text())
-    assert config["architectures"] == [architecture]
+    parts = family.architectures[architecture].parts
+    alike = (name for name, shape in family.architectures.items() if shape.parts == parts)
+    assert config["architectures"] == [next(alike)], "the usual class of these parts"
     assert config["model_type"] == family.model_type
     _, report = getattr(transformers, architecture).from_pretrained(
         tmp_path / "ours", output_loading_info=True

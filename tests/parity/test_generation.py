@@ -17,7 +17,16 @@ pytestmark = pytest.mark.parity
 
 MOST = 12
 PROMPTS = [[5, 6, 7, 8, 9], [10, 4], [20, 21, 5, 5, 20, 21, 22, 7, 7]]
-ARCHITECTURES = ("GPT2LMHeadModel", "LlamaForCausalLM", "T5ForConditionalGeneration")
+# A window slides over what is written, and one layer knows no positions.
+WINDOWED = {"sliding_window": 4}
+ARCHITECTURES = {
+    "GPT2LMHeadModel": {},
+    "LlamaForCausalLM": {},
+    "T5ForConditionalGeneration": {},
+    "MistralForCausalLM": WINDOWED,
+    "Qwen2ForCausalLM": {"use_sliding_window": True, "max_window_layers": 1, **WINDOWED},
+    "SmolLM3ForCausalLM": {"use_sliding_window": True, **WINDOWED},
+}
 SMALL = {"vocab_size": 23}
 
 
@@ -26,7 +35,7 @@ def both(peer, tmp_path):
     """A peer and the same model here."""
 
     def make(architecture, seed):
-        model = peer(architecture, seed=seed, **SMALL)
+        model = peer(architecture, seed=seed, **SMALL, **ARCHITECTURES[architecture])
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.mul_(1.5)

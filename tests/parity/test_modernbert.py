@@ -32,10 +32,12 @@ BIASES = dict.fromkeys(("norm_bias", "attention_bias", "mlp_bias", "classifier_b
 VARIANTS = [
     {},
     {"classifier_pooling": "mean", **BIASES},
+    {"decoder_bias": False},
     {
         "hidden_activation": "silu",
         "classifier_activation": "relu",
         "tie_word_embeddings": False,
+        "decoder_bias": False,
         "layer_types": ["sliding_attention", "full_attention", *["sliding_attention"] * 3],
         "rope_parameters": {
             "full_attention": {"rope_type": "default", "rope_theta": 777.0},
@@ -81,7 +83,9 @@ def gradients_of(theirs, checkpoint, architecture):
 
 @pytest.mark.parametrize("mode", ["eval", "train"])
 @pytest.mark.parametrize("lengths", LENGTHS, ids=lambda lengths: f"{len(lengths)}texts")
-@pytest.mark.parametrize("variant", VARIANTS, ids=["published", "biases and mean", "others"])
+@pytest.mark.parametrize(
+    "variant", VARIANTS, ids=["published", "biases and mean", "unbiased", "others"]
+)
 @pytest.mark.parametrize(("architecture", "head"), CASES)
 def test_scores_losses_and_gradients(
     architecture, head, variant, lengths, mode, peer, batch, tmp_path

@@ -25,7 +25,15 @@ from clozeworks.core.heads.pooled import PooledClasses
 from clozeworks.core.layers.tower import Tower
 from clozeworks.errors import CheckpointError
 from clozeworks.families import bert
-from clozeworks.families.family import ANSWER_HEAD, MAX_DEPTH, Config, Family, Parts, architecture
+from clozeworks.families.family import (
+    ANSWER_HEAD,
+    CHOICE_HEAD,
+    MAX_DEPTH,
+    Config,
+    Family,
+    Parts,
+    architecture,
+)
 from clozeworks.families.weights import Rule, layer_rules, rules
 from clozeworks.text.tokenizer.styles import UnigramStyle
 
@@ -51,7 +59,7 @@ def read(config: Config, parts: Parts) -> Blueprint:
     config = config.with_defaults(DEFAULTS)
     blueprint = bert.read(config, parts)
     dropout = config.probability("classifier_dropout_prob", 0.1)
-    names = ("next_sentence", "classes", "tokens")
+    names = ("next_sentence", "classes", "tokens", CHOICE_HEAD)
     heads = bert.with_dropout(blueprint.heads, dict.fromkeys(names, dropout))
     if "sentence_order" in parts:
         heads["sentence_order"] = PooledClasses(count=config.classes())
@@ -179,6 +187,7 @@ FAMILY = Family(
         "AlbertForSequenceClassification": architecture("pooler", "classes", rules=bert.CLASSES),
         "AlbertForTokenClassification": architecture("tokens", rules=bert.TOKENS),
         "AlbertForQuestionAnswering": architecture(ANSWER_HEAD),
+        "AlbertForMultipleChoice": architecture("pooler", CHOICE_HEAD, rules=bert.CHOICE),
     },
     body=BODY,
     head=HEAD,

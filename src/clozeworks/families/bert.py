@@ -23,7 +23,15 @@ from clozeworks.core.layers.norm import LayerNorm
 from clozeworks.core.layers.sublayer import PostNorm
 from clozeworks.core.layers.tower import Tower
 from clozeworks.core.positions.learned import Learned
-from clozeworks.families.family import ANSWER_HEAD, Config, Family, Parts, architecture, head_keys
+from clozeworks.families.family import (
+    ANSWER_HEAD,
+    CHOICE_HEAD,
+    Config,
+    Family,
+    Parts,
+    architecture,
+    head_keys,
+)
 from clozeworks.families.weights import Rule, layer_rules, rules
 from clozeworks.text.tokenizer.styles import WordPieceStyle
 
@@ -54,6 +62,7 @@ def read(config: Config, parts: Parts) -> Blueprint:
         "classes": PooledClasses(count=config.classes(), dropout=head_dropout),
         "tokens": TokenClasses(count=config.classes(), dropout=head_dropout),
         ANSWER_HEAD: TokenClasses(count=2),
+        CHOICE_HEAD: PooledClasses(count=1, dropout=head_dropout),
     }
     return Blueprint(
         width=width,
@@ -92,6 +101,7 @@ def write(blueprint: Blueprint) -> dict[str, Any]:
         ("tie_word_embeddings", "vocabulary", "tied"),
         ("classifier_dropout", "classes", "dropout"),
         ("classifier_dropout", "tokens", "dropout"),
+        ("classifier_dropout", CHOICE_HEAD, "dropout"),
         ("num_labels", "classes", "count"),
         ("num_labels", "tokens", "count"),
     )
@@ -139,6 +149,7 @@ POOLER = rules(("pooler.dense.{kind}", "pooler.dense.{kind}"))
 CLASSES = rules(("heads.classes.project.{kind}", "classifier.{kind}"))
 TOKENS = rules(("heads.tokens.project.{kind}", "classifier.{kind}"))
 ANSWER = rules(("heads.answer.project.{kind}", "qa_outputs.{kind}"))
+CHOICE = rules(("heads.choice.project.{kind}", "classifier.{kind}"))
 
 HEAD = (
     *rules(
@@ -178,10 +189,13 @@ FAMILY = Family(
         "BertModel": architecture("pooler"),
         "BertForPreTraining": architecture("pooler", "vocabulary", "next_sentence"),
         "BertForMaskedLM": architecture("vocabulary"),
+        # Compat: a decoder only where `is_decoder` says so, which is refused.
+        "BertLMHeadModel": architecture("vocabulary"),
         "BertForNextSentencePrediction": architecture("pooler", "next_sentence"),
         "BertForSequenceClassification": architecture("pooler", "classes", rules=CLASSES),
         "BertForTokenClassification": architecture("tokens", rules=TOKENS),
         "BertForQuestionAnswering": architecture(ANSWER_HEAD),
+        "BertForMultipleChoice": architecture("pooler", CHOICE_HEAD, rules=CHOICE),
     },
     body=(*BODY, *POOLER),
     head=HEAD,

@@ -33,7 +33,15 @@ from clozeworks.core.positions.disentangled import (
     Term,
 )
 from clozeworks.families import bert
-from clozeworks.families.family import ANSWER_HEAD, Config, Family, Parts, architecture, head_keys
+from clozeworks.families.family import (
+    ANSWER_HEAD,
+    CHOICE_HEAD,
+    Config,
+    Family,
+    Parts,
+    architecture,
+    head_keys,
+)
 from clozeworks.families.weights import Form, Rule, rules
 from clozeworks.text.tokenizer.styles import BertByteLevelStyle
 
@@ -94,7 +102,7 @@ def _pooler(config: Config, width: int) -> Pooler:
 
 def _heads(config: Config, parts: Parts, blueprint: Blueprint) -> dict[str, HeadSpec]:
     dropout = config.probability("cls_dropout", blueprint.embeddings.dropout)
-    heads = bert.with_dropout(blueprint.heads, {"classes": dropout})
+    heads = bert.with_dropout(blueprint.heads, {"classes": dropout, CHOICE_HEAD: dropout})
     if DECODER not in parts:
         return heads
     if config.truth("position_biased_input", True):
@@ -195,7 +203,11 @@ def plain_config(blueprint: Blueprint) -> dict[str, Any]:
     if embeddings.width is not None:
         config["embedding_size"] = embeddings.width
     config.pop("classifier_dropout", None)
-    config |= head_keys(blueprint.heads, ("cls_dropout", "classes", "dropout"))
+    config |= head_keys(
+        blueprint.heads,
+        ("cls_dropout", "classes", "dropout"),
+        ("cls_dropout", CHOICE_HEAD, "dropout"),
+    )
     if pooler := blueprint.pooler:
         config["pooler_hidden_act"] = bert.published_activation(pooler.activation)
         config["pooler_dropout"] = pooler.dropout

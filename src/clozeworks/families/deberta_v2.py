@@ -21,7 +21,7 @@ from clozeworks.core.layers.sublayer import PostNorm
 from clozeworks.core.layers.tower import Tower
 from clozeworks.core.positions.disentangled import Disentangled, DisentangledShared, DistanceTable
 from clozeworks.families import bert, deberta
-from clozeworks.families.family import ANSWER_HEAD, Config, Family, Parts, architecture
+from clozeworks.families.family import ANSWER_HEAD, CHOICE_HEAD, Config, Family, Parts, architecture
 from clozeworks.families.weights import layer_rules, rules
 from clozeworks.text.tokenizer.special import BERT_TOKENS
 from clozeworks.text.tokenizer.styles import UnigramStyle
@@ -197,6 +197,9 @@ FAMILY = Family(
         ),
         "DebertaV2ForTokenClassification": architecture("tokens", rules=bert.TOKENS),
         "DebertaV2ForQuestionAnswering": architecture(ANSWER_HEAD),
+        "DebertaV2ForMultipleChoice": architecture(
+            "pooler", CHOICE_HEAD, rules=(*bert.POOLER, *bert.CHOICE)
+        ),
     },
     body=BODY,
     head=(*HEAD, *bert.ANSWER),

@@ -16,7 +16,15 @@ from clozeworks.core.heads.pooled import Pooler
 from clozeworks.core.layers.sublayer import PostNorm
 from clozeworks.core.layers.tower import Tower
 from clozeworks.families import bert
-from clozeworks.families.family import ANSWER_HEAD, Config, Family, Parts, architecture, head_keys
+from clozeworks.families.family import (
+    ANSWER_HEAD,
+    CHOICE_HEAD,
+    Config,
+    Family,
+    Parts,
+    architecture,
+    head_keys,
+)
 from clozeworks.families.weights import layer_rules, rules
 from clozeworks.text.tokenizer.styles import WordPieceStyle
 
@@ -46,6 +54,7 @@ def read(config: Config, parts: Parts) -> Blueprint:
     layer = (replace(attention, dropout=0.0), feed_forward)
     dropouts = {
         "classes": config.probability("seq_classif_dropout", 0.2),
+        CHOICE_HEAD: config.probability("seq_classif_dropout", 0.2),
         ANSWER_HEAD: config.probability("qa_dropout", 0.1),
     }
     return replace(
@@ -66,6 +75,7 @@ def write(blueprint: Blueprint) -> dict[str, Any]:
     return config | head_keys(
         blueprint.heads,
         ("seq_classif_dropout", "classes", "dropout"),
+        ("seq_classif_dropout", CHOICE_HEAD, "dropout"),
         ("qa_dropout", ANSWER_HEAD, "dropout"),
     )
 
@@ -93,7 +103,9 @@ HEAD = rules(
     ("heads.vocabulary.decoder.{kind}", "vocab_projector.{kind}"),
 )
 
-CLASSES = (*rules(("pooler.dense.{kind}", "pre_classifier.{kind}")), *bert.CLASSES)
+_POOLER = rules(("pooler.dense.{kind}", "pre_classifier.{kind}"))
+CLASSES = (*_POOLER, *bert.CLASSES)
+CHOICE = (*_POOLER, *bert.CHOICE)
 
 _BASE = {"n_layers": 6, "dim": 768, "n_heads": 12, "hidden_dim": 3072}
 
@@ -108,6 +120,7 @@ FAMILY = Family(
         "DistilBertForSequenceClassification": architecture("pooler", "classes", rules=CLASSES),
         "DistilBertForTokenClassification": architecture("tokens", rules=bert.TOKENS),
         "DistilBertForQuestionAnswering": architecture(ANSWER_HEAD),
+        "DistilBertForMultipleChoice": architecture("pooler", CHOICE_HEAD, rules=CHOICE),
     },
     body=BODY,
     head=(*HEAD, *bert.ANSWER),

@@ -17,7 +17,15 @@ from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads.pooled import Pooler
 from clozeworks.core.heads.replaced import Replaced
 from clozeworks.families import bert, roberta
-from clozeworks.families.family import ANSWER_HEAD, Config, Family, Parts, architecture
+from clozeworks.families.family import (
+    ANSWER_HEAD,
+    CHOICE_HEAD,
+    Config,
+    Family,
+    Parts,
+    architecture,
+    head_keys,
+)
 from clozeworks.families.weights import rules
 from clozeworks.text.tokenizer.styles import WordPieceStyle
 
@@ -30,25 +38,40 @@ def read(config: Config, parts: Parts) -> Blueprint:
     config = config.with_defaults(DEFAULTS)
     blueprint = bert.read(config, parts)
     table_width = config.whole("embedding_size", 128)
-    dropout = config.probability("classifier_dropout", blueprint.embeddings.dropout)
     heads = roberta.exact_gelu(blueprint.heads)
     if "replaced" in parts:
         heads["replaced"] = Replaced(activation=config.activation("hidden_act"))
+    choice_dropout = config.probability("summary_last_dropout", 0.1)
     return replace(
         blueprint,
         embeddings=replace(
             blueprint.embeddings, width=None if table_width == blueprint.width else table_width
         ),
-        # Compat: the exact GELU, whatever hidden_act says; BERT has tanh.
-        pooler=Pooler(activation="gelu", dropout=dropout) if "pooler" in parts else None,
-        heads=heads,
+        pooler=_pooler(config, parts, blueprint.embeddings.dropout) if "pooler" in parts else None,
+        heads=bert.with_dropout(heads, {CHOICE_HEAD: choice_dropout}),
     )
+
+
+def _pooler(config: Config, parts: Parts, dropout: float) -> Pooler:
+    """The vector of a text that classes are read from, or choices."""
+    if CHOICE_HEAD in parts and "classes" not in parts:
+        config.refuse("summary_type", ["first"], "another token would speak for its text")
+        config.refuse("summary_use_proj", [True], "the summary would have no layer of its own")
+        return Pooler(activation=config.activation("summary_activation"))
+    # Compat: the exact GELU, whatever hidden_act says; BERT has tanh.
+    return Pooler(activation="gelu", dropout=config.probability("classifier_dropout", dropout))
 
 
 def write(blueprint: Blueprint) -> dict[str, Any]:
     """The config of an ELECTRA blueprint."""
     width = blueprint.embeddings.width or blueprint.width
-    return {**bert.write(blueprint), "embedding_size": width}
+    config = {**bert.write(blueprint), "embedding_size": width}
+    if CHOICE_HEAD in blueprint.heads and "classes" not in blueprint.heads:
+        del config["classifier_dropout"]
+        config["summary_activation"] = bert.published_activation(
+            getattr(blueprint.pooler, "activation", "gelu")
+        )
+    return config | head_keys(blueprint.heads, ("summary_last_dropout", CHOICE_HEAD, "dropout"))
 
 
 BODY = (*bert.BODY, *rules(("embeddings.widen.{kind}", "embeddings_project.{kind}")))
@@ -63,6 +86,7 @@ HEAD = (
     ),
     *bert.ANSWER,
 )
+CHOICE = (*rules(("pooler.dense.{kind}", "sequence_summary.summary.{kind}")), *bert.CHOICE)
 
 
 def _size(layers: int, width: int, table_width: int) -> dict[str, Any]:
@@ -78,11 +102,13 @@ FAMILY = Family(
         "ElectraModel": architecture(),
         "ElectraForPreTraining": architecture("replaced"),
         "ElectraForMaskedLM": architecture("vocabulary"),
+        "ElectraForCausalLM": architecture("vocabulary"),
         "ElectraForSequenceClassification": architecture(
             "pooler", "classes", rules=roberta.CLASSES
         ),
         "ElectraForTokenClassification": architecture("tokens", rules=bert.TOKENS),
         "ElectraForQuestionAnswering": architecture(ANSWER_HEAD),
+        "ElectraForMultipleChoice": architecture("pooler", CHOICE_HEAD, rules=CHOICE),
     },
     body=BODY,
     head=HEAD,

@@ -5,7 +5,7 @@ how weights are named, how text becomes tokens, and the published sizes.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
@@ -14,7 +14,9 @@ from clozeworks import config as settings
 from clozeworks import registry
 from clozeworks.core.blueprint import BESIDE, Blueprint
 from clozeworks.core.heads import HeadSpec
-from clozeworks.errors import CheckpointError, UnknownName, UnsupportedError
+from clozeworks.core.layers import activation
+from clozeworks.core.layers.tower import Layer
+from clozeworks.errors import CheckpointError, ClozeworksError, UnknownName, UnsupportedError
 from clozeworks.families.weights import Form, Names, Rule
 from clozeworks.text.tokenizer.styles import Style
 
@@ -24,19 +26,42 @@ Parts = frozenset[str]
 MAX_NUMBER = 2**31 - 1
 MAX_DEPTH = 10_000
 
-# Published names of activations, and ours.
+# Published names of activations, and ours. Those that learn (`prelu`, `xielu`) are not known.
 ACTIVATIONS = {
     "gelu": "gelu",
-    "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "relu": "relu",
-    "silu": "silu",
+    "gelu_python": "gelu",
+    **dict.fromkeys(
+        ("gelu_new", "gelu_pytorch_tanh", "gelu_python_tanh", "gelu_fast", "gelu_accurate"),
+        "gelu_tanh",
+    ),
     "swish": "silu",
-    "tanh": "tanh",
+    **{name: name for name in activation.ACTIVATIONS if name not in ("gelu", "gelu_tanh")},
 }
+
+# Published types that look like a misspelling of one of ours, and are other networks.
+LOOKALIKES = frozenset(
+    (
+        "bart",
+        "beit",
+        "llava",
+        "ministral",
+        "mixtral",
+        "modernbert-decoder",
+        "modernvbert",
+        "qwen2_moe",
+        "qwen2_vl",
+        "xlm",
+        "xlm-roberta-xl",
+    )
+)
+
+# The published types of layers: those that see the whole text, and those that see a window.
+FULL, LOCAL = "full_attention", "sliding_attention"
 
 # The head with two logits for each token: where an answer begins and where it ends.
 ANSWER_HEAD = "answer"
+# The head with one logit for each text: of several texts, the one with the highest is chosen.
+CHOICE_HEAD = "choice"
 
 
 class Config(Mapping[str, Any]):
@@ -131,6 +156,20 @@ class Config(Mapping[str, Any]):
                 "change one of them."
             )
         return heads
+
+    def layer_types(self, usual: Sequence[str]) -> Sequence[str]:
+        """Which layers see the whole text; `usual` is what is meant where nothing is stated."""
+        stated = self.get("layer_types")
+        if stated is None:
+            return usual
+        if not isinstance(stated, list) or len(stated) != len(usual):
+            rule = f"it must be a list of {len(usual)} types, one for each layer; correct it."
+            raise self.complaint("layer_types", rule)
+        for layer, kind in enumerate(stated):
+            if kind not in (FULL, LOCAL):
+                where = f"{self.source_location}: layer_types[{layer}]"
+                raise UnknownName(where, str(kind), (FULL, LOCAL))
+        return stated
 
     def classes(self) -> int:
         """The number of labels of a fine-tuned head."""
@@ -227,6 +266,10 @@ class Family:
     write: Callable[[Blueprint], dict[str, Any]]
     """Blueprint to config; the keys `read` reads."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy, pickled or not, is the family itself: it is code, and known by its name.
+        return family, (self.model_type,)
+
     @cached_property
     def paths(self) -> dict[str, str]:
         """Where the weights of each part are, by the part's name."""
@@ -248,17 +291,34 @@ class Family:
         """The config of a published size."""
         return Config({"model_type": self.model_type, **self.sizes[size]}, size)
 
-    def config(self, blueprint: Blueprint) -> dict[str, Any]:
-        """The config of a blueprint, or a complaint if this family cannot express it."""
+    def config(
+        self, blueprint: Blueprint, stated: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """The config of a blueprint, or a complaint if this family cannot express it.
+
+        It goes together with what was `stated` before, whose other keys are kept. Names (of an
+        activation, say) are spelled as they were where that means the same.
+        """
+        stated = stated or {}
         written = {"model_type": self.model_type, **self.write(blueprint)}
-        again = self.read(Config(written), blueprint.parts)
+        again = self.read(Config({**stated, **written}), blueprint.parts)
         if again != blueprint:
             where, ours, theirs = _difference(settings.plain(blueprint), settings.plain(again))
             raise UnsupportedError(
                 f"{where} is {ours!r}, but a config of {self.model_type} can only say {theirs!r}; "
                 f"keep the blueprint within what the family can express to save it."
             )
+        for key, spelled in stated.items():
+            if isinstance(spelled, str) and written.get(key, spelled) != spelled:
+                config = Config({**stated, **written, key: spelled})
+                written[key] = spelled if self._means(config, blueprint) else written[key]
         return written
+
+    def _means(self, config: Config, blueprint: Blueprint) -> bool:
+        try:
+            return self.read(config, blueprint.parts) == blueprint
+        except ClozeworksError:  # what was stated belongs to another blueprint
+            return False
 
     def names(self, name: str, config: Config | None = None) -> Names:
         """The weight names of an architecture, as this config spells them."""
@@ -295,7 +355,8 @@ def family(model_type: str, source_location: str = "config.json") -> Family:
     """The family with this model type."""
     known = families()
     if model_type not in known:
-        raise UnknownName(f"{source_location}: model_type", model_type, known)
+        propose = model_type not in LOOKALIKES
+        raise UnknownName(f"{source_location}: model_type", model_type, known, propose)
     return known[model_type]
 
 
@@ -313,6 +374,19 @@ def vocabulary_size(blueprint: Blueprint, tokens: int) -> Blueprint:
     """The same blueprint for a vocabulary of another size."""
     embeddings = dataclasses.replace(blueprint.embeddings, tokens=tokens)
     return dataclasses.replace(blueprint, embeddings=embeddings)
+
+
+def with_attentions(blueprint: Blueprint, changes: Iterable[Mapping[str, Any]]) -> Blueprint:
+    """The same blueprint, the attention of each layer with other values of some fields."""
+
+    def changed(layer: Layer, fields: Mapping[str, Any]) -> Layer:
+        attention: Any = layer[0]
+        part = dataclasses.replace(attention.part, **fields)
+        return (dataclasses.replace(attention, part=part), *layer[1:])
+
+    tower = blueprint.encoder
+    layers = tuple(map(changed, tower.layers, changes))
+    return dataclasses.replace(blueprint, encoder=dataclasses.replace(tower, layers=layers))
 
 
 def _difference(ours: Any, theirs: Any, path: str = "blueprint") -> tuple[str, Any, Any]:

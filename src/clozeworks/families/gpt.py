@@ -15,7 +15,7 @@ from clozeworks.core.layers.norm import LayerNorm
 from clozeworks.core.layers.sublayer import PostNorm
 from clozeworks.core.layers.tower import Tower
 from clozeworks.families import gpt2
-from clozeworks.families.family import Config, Family, Parts, architecture
+from clozeworks.families.family import CHOICE_HEAD, Config, Family, Parts, architecture
 from clozeworks.families.weights import rules
 from clozeworks.text.tokenizer.styles import GPT_STYLE
 
@@ -59,6 +59,7 @@ FAMILY = Family(
     architectures={
         "OpenAIGPTModel": architecture(),
         "OpenAIGPTLMHeadModel": architecture("vocabulary"),
+        "OpenAIGPTDoubleHeadsModel": architecture("vocabulary", CHOICE_HEAD, rules=gpt2.CHOICE),
         "OpenAIGPTForSequenceClassification": architecture("classes", rules=gpt2.CLASSES),
     },
     body=(

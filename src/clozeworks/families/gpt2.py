@@ -5,10 +5,12 @@ The idea: the network of GPT with norms before the parts and one more at the end
 Where paper and code differ: the sizes in the paper's first version (117 and 345 million) were
 miscounted; they are 124 and 355 million. Initial weights of what joins the residual stream are
 smaller by the square root of the number of such parts.
-Compat: published matrices are (in, out), and queries, keys and values are one.
+Compat: published matrices are (in, out), and queries, keys and values are one. Two switches set the
+scale of the scores; `reorder_and_upcast_attn` asks for scores in float32, which the kernels here
+compute anyway.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -18,7 +20,7 @@ from clozeworks.core.attention.attention import SelfAttention
 from clozeworks.core.attention.masks import Causal
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
-from clozeworks.core.heads.pooled import LastTokenClasses
+from clozeworks.core.heads.pooled import LastTokenClasses, LastTokenScore
 from clozeworks.core.heads.tokens import TokenClasses
 from clozeworks.core.heads.vocabulary import PlainVocabulary
 from clozeworks.core.layers.embeddings import Embeddings
@@ -27,7 +29,16 @@ from clozeworks.core.layers.norm import LayerNorm
 from clozeworks.core.layers.sublayer import PreNorm, SublayerSpec
 from clozeworks.core.layers.tower import Tower
 from clozeworks.core.positions.learned import Learned
-from clozeworks.families.family import ANSWER_HEAD, Config, Family, Parts, architecture, head_keys
+from clozeworks.families.family import (
+    ANSWER_HEAD,
+    CHOICE_HEAD,
+    Config,
+    Family,
+    Parts,
+    architecture,
+    head_keys,
+    with_attentions,
+)
 from clozeworks.families.weights import Form, rules, stacked
 from clozeworks.text.tokenizer.styles import GPT2_STYLE
 
@@ -36,26 +47,39 @@ LABEL_KEYS = (
     ("num_labels", "classes", "count"),
     ("num_labels", "tokens", "count"),
     ("classifier_dropout", "tokens", "dropout"),
+    ("summary_first_dropout", CHOICE_HEAD, "dropout"),
 )
 
 
 def read(config: Config, parts: Parts) -> Blueprint:
     """The blueprint of a GPT-2 config."""
-    config.refuse("scale_attn_weights", [True], "scores without a scale are another model")
-    config.refuse("scale_attn_by_inverse_layer_idx", [False], "this scale is another model")
     config.refuse("add_cross_attention", [False], "there is no encoder to look at")
     norm = LayerNorm(eps=config.number("layer_norm_epsilon", 1e-5))
     dropout = config.probability("resid_pdrop", 0.1)
     activation = config.activation("activation_function", "gelu_new")
-    layer = tuple(
+    width = config.whole("n_embd", 768)
+    attention, feed_forward = (
         PreNorm(part=part, norm=norm, dropout=dropout) for part in layer_parts(config, activation)
     )
-    return Blueprint(
-        width=config.whole("n_embd", 768),
+    depth = config.depth("n_layer", 12)
+    plain = Blueprint(
+        width=width,
         embeddings=embeddings(config, tokens=50_257, positions=1024),
-        encoder=Tower(layers=(layer,) * config.depth("n_layer", 12), final_norm=norm),
+        encoder=Tower(layers=((attention, feed_forward),) * depth, final_norm=norm),
         heads=heads(config, parts),
     )
+    scales = _scales(config, width // config.heads("n_head", 12, "n_embd", width), depth)
+    return with_attentions(plain, ({"scale": scale} for scale in scales))
+
+
+def _scales(config: Config, head_width: int, depth: int) -> Iterator[float | None]:
+    """What the scores of each layer are multiplied by; None is the usual scale."""
+    usual = head_width**-0.5
+    first = usual if config.truth("scale_attn_weights", True) else 1.0
+    smaller = config.truth("scale_attn_by_inverse_layer_idx", False)
+    for number in range(1, depth + 1):
+        scale = first / number if smaller else first
+        yield None if scale == usual else scale
 
 
 def layer_parts(config: Config, activation: str) -> tuple[SelfAttention, Mlp]:
@@ -90,14 +114,29 @@ def heads(config: Config, parts: Parts, *, tied: bool = True) -> dict[str, HeadS
         "tokens": TokenClasses(count=config.classes(), dropout=dropout),
         ANSWER_HEAD: TokenClasses(count=2),
     }
+    if CHOICE_HEAD in parts:
+        possible[CHOICE_HEAD] = _choice(config)
     return {name: head for name, head in possible.items() if name in parts}
+
+
+def _choice(config: Config) -> LastTokenScore:
+    """Which of several texts goes on rightly, as the last token of each says."""
+    # Compat: where a text ends is stated there by `mc_token_ids`.
+    config.refuse("summary_type", ["cls_index", "last"], "another token would speak for its text")
+    config.refuse("summary_use_proj", [True], "the head would have no weights")
+    config.refuse("summary_proj_to_labels", [True], "a text would have more than one score")
+    config.refuse("summary_activation", [None], "the score would be bounded")
+    return LastTokenScore(dropout=config.probability("summary_first_dropout", 0.1))
 
 
 def write(blueprint: Blueprint) -> dict[str, Any]:
     """The config of a GPT-2 blueprint."""
     layer = blueprint.encoder.layers[0]
+    scales = [getattr(attention.part, "scale", None) for attention, _ in blueprint.encoder.layers]
     return {
         **written(blueprint, layer),
+        "scale_attn_weights": scales[0] is None,
+        "scale_attn_by_inverse_layer_idx": len(set(scales)) > 1,
         "activation_function": spelled(getattr(layer[1].part, "activation", "")),
         "layer_norm_epsilon": getattr(blueprint.encoder.final_norm, "eps", None),
     }
@@ -208,6 +247,7 @@ def stds(blueprint: Blueprint) -> dict[str, float]:
 
 
 CLASSES = rules(("heads.classes.project.weight", "score.weight"))
+CHOICE = rules(("heads.choice.project.{kind}", "multiple_choice_head.summary.{kind}"))
 TOKENS = rules(("heads.tokens.project.{kind}", "classifier.{kind}"))
 HEAD = rules(
     ("heads.vocabulary.decoder.weight", "lm_head.weight"),
@@ -227,6 +267,7 @@ FAMILY = Family(
     architectures={
         "GPT2Model": architecture(),
         "GPT2LMHeadModel": architecture("vocabulary"),
+        "GPT2DoubleHeadsModel": architecture("vocabulary", CHOICE_HEAD, rules=CHOICE),
         "GPT2ForSequenceClassification": architecture("classes", rules=CLASSES),
         "GPT2ForTokenClassification": architecture("tokens", rules=TOKENS),
         "GPT2ForQuestionAnswering": architecture(ANSWER_HEAD),

@@ -6,11 +6,8 @@ before the parts, rotary positions, SwiGLU, and in larger and newer models few h
 that the cache of a long text stays small.
 Where paper and code differ: the release pairs neighbouring numbers of a head for the turn, Hugging
 Face checkpoints the two halves; their rows are permuted to make it equal.
-Compat: older configs state `rope_theta` and `rope_scaling`, newer ones `rope_parameters`. Both are
-read, the newer is written.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from clozeworks.core.attention.attention import SelfAttention
@@ -21,10 +18,11 @@ from clozeworks.core.layers.feed_forward import GatedMlp
 from clozeworks.core.layers.norm import RmsNorm
 from clozeworks.core.layers.sublayer import PreNorm
 from clozeworks.core.layers.tower import Tower
-from clozeworks.core.positions.rotary import Rotary, RotaryScaling, Slower, SlowerWhereSlow
-from clozeworks.errors import CheckpointError, UnknownName
+from clozeworks.core.positions.rotary import Rotary, SlowerWhereSlow
+from clozeworks.errors import CheckpointError
 from clozeworks.families import gpt2
-from clozeworks.families.family import Config, Family, Parts, architecture, head_keys
+from clozeworks.families.family import ANSWER_HEAD, Config, Family, Parts, architecture, head_keys
+from clozeworks.families.rope import read_rotary, written_rotary
 from clozeworks.families.weights import layer_rules, rules
 from clozeworks.text.tokenizer.styles import LLAMA_STYLE
 
@@ -54,7 +52,7 @@ def read(config: Config, parts: Parts) -> Blueprint:
         kv_heads=kv_heads,
         head_width=head_width,
         mask=Causal(),
-        positions=_positions(config),
+        positions=read_rotary(config, longest=2048),
         dropout=config.probability("attention_dropout", 0.0),
         bias=config.truth("attention_bias", False),
     )
@@ -69,38 +67,6 @@ def read(config: Config, parts: Parts) -> Blueprint:
         embeddings=Embeddings(tokens=config.whole("vocab_size", 32_000)),
         encoder=Tower(layers=(layer,) * config.depth("num_hidden_layers", 32), final_norm=norm),
         heads=gpt2.heads(config, parts, tied=False),
-    )
-
-
-def _positions(config: Config) -> Rotary:
-    stated: Any = config.get("rope_parameters") or config.get("rope_scaling") or {}
-    if not isinstance(stated, Mapping):
-        raise config.complaint("rope_parameters", "it must be a table; correct it.", stated)
-    # Compat: a table in which a setting of the config itself may be repeated.
-    table = Config(
-        {"rope_theta": config.get("rope_theta"), **stated}, f"{config.source_location}: rope"
-    )
-    theta = table.number("rope_theta", 10_000.0)
-    if not theta:
-        raise table.complaint("rope_theta", "it must be a number above 0; correct it.")
-    return Rotary(theta=theta, scaling=_scaling(table))
-
-
-def _scaling(table: Config) -> RotaryScaling | None:
-    kind = table.get("rope_type", table.get("type", "default"))
-    if kind == "default":
-        return None
-    if kind == "linear":
-        return Slower(factor=table.number("factor", 1.0))
-    if kind == "llama3":
-        return SlowerWhereSlow(
-            factor=table.number("factor", 8.0),
-            low=table.number("low_freq_factor", 1.0),
-            high=table.number("high_freq_factor", 4.0),
-            length=table.whole("original_max_position_embeddings", 8192),
-        )
-    raise UnknownName(
-        f"{table.source_location}.rope_type", str(kind), ("default", "linear", "llama3")
     )
 
 
@@ -120,27 +86,10 @@ def write(blueprint: Blueprint) -> dict[str, Any]:
         "hidden_act": gpt2.spelled(getattr(feed_forward, "activation", "")),
         "mlp_bias": getattr(feed_forward, "bias", None),
         "rms_norm_eps": getattr(blueprint.encoder.final_norm, "eps", None),
-        "rope_parameters": _written_positions(getattr(attention, "positions", None)),
+        **written_rotary(getattr(attention, "positions", None)),
         "tie_word_embeddings": getattr(blueprint.heads.get("vocabulary"), "tied", False),
         **head_keys(blueprint.heads, *gpt2.LABEL_KEYS),
     }
-
-
-def _written_positions(positions: Any) -> dict[str, Any]:
-    table: dict[str, Any] = {"rope_theta": getattr(positions, "theta", None)}
-    scaling = getattr(positions, "scaling", None)
-    if isinstance(scaling, Slower):
-        return {**table, "rope_type": "linear", "factor": scaling.factor}
-    if isinstance(scaling, SlowerWhereSlow):
-        return {
-            **table,
-            "rope_type": "llama3",
-            "factor": scaling.factor,
-            "low_freq_factor": scaling.low,
-            "high_freq_factor": scaling.high,
-            "original_max_position_embeddings": scaling.length,
-        }
-    return {**table, "rope_type": "default"}
 
 
 BODY = (
@@ -189,7 +138,7 @@ def _third(
         num_key_value_heads=8,
         vocab_size=128_256,
         max_position_embeddings=131_072 if slower else 8192,
-        rope_parameters=_written_positions(Rotary(theta=500_000.0, scaling=scaling)),
+        **written_rotary(Rotary(theta=500_000.0, scaling=scaling)),
         **more,
     )
 
@@ -206,9 +155,11 @@ FAMILY = Family(
         "LlamaForTokenClassification": architecture(
             "tokens", rules=rules(("heads.tokens.project.{kind}", "score.{kind}"))
         ),
+        # Compat: here the body goes by another name.
+        "LlamaForQuestionAnswering": architecture(ANSWER_HEAD, prefix="transformer."),
     },
     body=BODY,
-    head=rules(("heads.vocabulary.decoder.weight", "lm_head.weight")),
+    head=gpt2.HEAD,
     ignored=("layers.{layer}.self_attn.rotary_emb.inv_freq",),
     sizes={
         "llama-7b": _size(32, 4096, 11_008, max_position_embeddings=2048, rms_norm_eps=1e-6),

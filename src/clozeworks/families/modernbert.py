@@ -29,13 +29,22 @@ from clozeworks.core.layers.norm import LayerNorm
 from clozeworks.core.layers.sublayer import PreNorm, Residual
 from clozeworks.core.layers.tower import Layer, Tower
 from clozeworks.core.positions.rotary import Rotary
-from clozeworks.errors import CheckpointError, UnknownName
+from clozeworks.errors import CheckpointError
 from clozeworks.families.bert import published_activation
-from clozeworks.families.family import ANSWER_HEAD, Config, Family, Parts, architecture, head_keys
+from clozeworks.families.family import (
+    ANSWER_HEAD,
+    CHOICE_HEAD,
+    FULL,
+    LOCAL,
+    Config,
+    Family,
+    Parts,
+    architecture,
+    head_keys,
+)
 from clozeworks.families.weights import layer_rules, rules, stacked
 from clozeworks.text.tokenizer.styles import BertByteLevelStyle
 
-FULL, LOCAL = "full_attention", "sliding_attention"
 # Each type of layer: the older key of its theta, and what is assumed where a config is silent.
 THETAS = {FULL: ("global_rope_theta", 160_000.0), LOCAL: ("local_rope_theta", 10_000.0)}
 POOLINGS: dict[str, Literal["first", "mean"]] = {"cls": "first", "mean": "mean"}
@@ -60,17 +69,8 @@ def read(config: Config, parts: Parts) -> Blueprint:
 
 def _layer_types(config: Config) -> Sequence[str]:
     depth = config.depth("num_hidden_layers", 22)
-    stated = config.get("layer_types")
-    if stated is None:
-        every = config.whole("global_attn_every_n_layers", 3)
-        return [LOCAL if layer % every else FULL for layer in range(depth)]
-    if not isinstance(stated, list) or len(stated) != depth:
-        rule = f"it must be a list of {depth} types, one for each layer; correct it."
-        raise config.complaint("layer_types", rule)
-    for layer, kind in enumerate(stated):
-        if not isinstance(kind, str) or kind not in THETAS:
-            raise UnknownName(f"{config.source_location}: layer_types[{layer}]", str(kind), THETAS)
-    return stated
+    every = config.whole("global_attn_every_n_layers", 3)
+    return config.layer_types([LOCAL if layer % every else FULL for layer in range(depth)])
 
 
 def _layers(config: Config, width: int, norm: LayerNorm) -> tuple[Layer, ...]:
@@ -138,8 +138,6 @@ def _theta(config: Config, kind: str) -> float:
 
 
 def _heads(config: Config, parts: Parts, norm: LayerNorm) -> dict[str, HeadSpec]:
-    if "vocabulary" in parts:
-        config.refuse("decoder_bias", [True], "without a bias every entry begins alike")
     shared: dict[str, Any] = {
         "norm": norm,
         "activation": config.activation("classifier_activation"),
@@ -149,8 +147,13 @@ def _heads(config: Config, parts: Parts, norm: LayerNorm) -> dict[str, HeadSpec]
     pooling = config.one_of("classifier_pooling", POOLINGS, "cls")
     labels = {"count": config.classes(), "dropout": dropout, **shared}
     possible: dict[str, HeadSpec] = {
-        "vocabulary": Vocabulary(tied=config.truth("tie_word_embeddings", True), **shared),
+        "vocabulary": Vocabulary(
+            tied=config.truth("tie_word_embeddings", True),
+            decoder_bias=config.truth("decoder_bias", True),
+            **shared,
+        ),
         "classes": TransformedTextClasses(pooling=pooling, **labels),
+        CHOICE_HEAD: TransformedTextClasses(pooling=pooling, **{**labels, "count": 1}),
         "tokens": TransformedTokenClasses(**labels),
         ANSWER_HEAD: TransformedTokenClasses(count=2, dropout=dropout, **shared),
     }
@@ -200,6 +203,7 @@ def write(blueprint: Blueprint) -> dict[str, Any]:
     return config | head_keys(
         blueprint.heads,
         ("tie_word_embeddings", "vocabulary", "tied"),
+        ("decoder_bias", "vocabulary", "decoder_bias"),
         ("num_labels", "classes", "count"),
         ("num_labels", "tokens", "count"),
     )
@@ -250,13 +254,13 @@ VOCABULARY = rules(
     ("heads.vocabulary.norm.{kind}", "head.norm.{kind}"),
     ("heads.vocabulary.decoder.{kind}", "decoder.{kind}"),
 )
-CLASSES, TOKENS, ANSWER = (
+CLASSES, CHOICE, TOKENS, ANSWER = (
     rules(
         (f"heads.{name}.dense.{{kind}}", "head.dense.{kind}"),
         (f"heads.{name}.norm.{{kind}}", "head.norm.{kind}"),
         (f"heads.{name}.project.{{kind}}", "classifier.{kind}"),
     )
-    for name in ("classes.classes", "tokens", ANSWER_HEAD)
+    for name in ("classes.classes", "choice.classes", "tokens", ANSWER_HEAD)
 )
 
 
@@ -282,6 +286,7 @@ FAMILY = Family(
         "ModernBertForSequenceClassification": architecture("classes", rules=CLASSES),
         "ModernBertForTokenClassification": architecture("tokens", rules=TOKENS),
         "ModernBertForQuestionAnswering": architecture(ANSWER_HEAD, rules=ANSWER),
+        "ModernBertForMultipleChoice": architecture(CHOICE_HEAD, rules=CHOICE),
     },
     body=BODY,
     head=(),

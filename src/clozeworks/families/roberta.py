@@ -19,7 +19,7 @@ from clozeworks.core.heads.pooled import Pooler
 from clozeworks.core.heads.vocabulary import Vocabulary
 from clozeworks.core.positions.learned import Learned
 from clozeworks.families import bert
-from clozeworks.families.family import ANSWER_HEAD, Config, Family, Parts, architecture
+from clozeworks.families.family import ANSWER_HEAD, CHOICE_HEAD, Config, Family, Parts, architecture
 from clozeworks.families.weights import Rule, rules
 from clozeworks.text.tokenizer.styles import ByteLevelStyle
 
@@ -42,7 +42,9 @@ def read(config: Config, parts: Parts) -> Blueprint:
             ),
         ),
         pooler=own_pooler if "classes" in parts else blueprint.pooler,
-        heads=exact_gelu(blueprint.heads),
+        heads=bert.with_dropout(
+            exact_gelu(blueprint.heads), {CHOICE_HEAD: blueprint.embeddings.dropout}
+        ),
     )
 
 
@@ -78,7 +80,7 @@ CLASSES = rules(
 )
 
 
-_size = partial(
+size = partial(
     bert.size,
     vocab=50265,
     max_position_embeddings=514,
@@ -97,17 +99,19 @@ FAMILY = Family(
     architectures={
         "RobertaModel": architecture("pooler"),
         "RobertaForMaskedLM": architecture("vocabulary"),
+        "RobertaForCausalLM": architecture("vocabulary"),
         "RobertaForSequenceClassification": architecture("pooler", "classes", rules=CLASSES),
         "RobertaForTokenClassification": architecture("tokens", rules=bert.TOKENS),
         "RobertaForQuestionAnswering": architecture(ANSWER_HEAD),
+        "RobertaForMultipleChoice": architecture("pooler", CHOICE_HEAD, rules=bert.CHOICE),
     },
     body=(*bert.BODY, *bert.POOLER),
     head=HEAD,
     ignored=bert.FAMILY.ignored,
     sizes={
-        "roberta-base": _size(12, 768),
-        "roberta-large": _size(24, 1024),
-        "distilroberta-base": _size(6, 768),
+        "roberta-base": size(12, 768),
+        "roberta-large": size(24, 1024),
+        "distilroberta-base": size(6, 768),
     },
     style=ByteLevelStyle(),
     read=read,

@@ -10,7 +10,10 @@ weights of the queries are smaller instead.
 Trap: in v1.0 one table serves encoder, decoder and output, and what the output reads is divided by
 the square root of the width; in v1.1 the output has a table of its own and nothing is divided.
 Compat: newer configs say `tie_word_embeddings = true` in both cases and tell them apart by
-`scale_decoder_outputs`; the weights say whether there is a second table.
+`scale_decoder_outputs`; the weights say whether there is a second table. Classes and answers are
+read from the decoder, which is shown the text once more, one position later, classes at the last
+`</s>`; here that is the last token of the text, which a tokenizer of T5 ends so. Tags are read from
+the encoder.
 """
 
 from collections.abc import Sequence
@@ -20,6 +23,7 @@ from clozeworks.core.attention.attention import CrossAttention, SelfAttention
 from clozeworks.core.attention.masks import Causal, Full
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
+from clozeworks.core.heads.pooled import PooledClasses, Pooler
 from clozeworks.core.heads.tokens import TokenClasses
 from clozeworks.core.heads.vocabulary import PlainVocabulary
 from clozeworks.core.layers.embeddings import Embeddings
@@ -28,19 +32,30 @@ from clozeworks.core.layers.norm import RmsNorm
 from clozeworks.core.layers.sublayer import PartSpec, PreNorm
 from clozeworks.core.layers.tower import Layer, Tower
 from clozeworks.core.positions.bucketed import Bucketed, BucketTable
-from clozeworks.families.family import Config, Family, Parts, architecture, head_keys
+from clozeworks.families.family import (
+    ACTIVATIONS,
+    ANSWER_HEAD,
+    Config,
+    Family,
+    Parts,
+    architecture,
+    head_keys,
+)
+from clozeworks.families.gpt2 import spelled
 from clozeworks.families.weights import Rule, rules
 from clozeworks.text.tokenizer.styles import T5_STYLE
 
 # The published feed-forward networks: activation, and whether a second path gates the first.
+# Compat: `gated-gelu` means the approximation by tanh, `gelu` the exact function.
 FEED_FORWARDS = {
-    "relu": ("relu", False),
-    "gelu": ("gelu", False),
+    **{name: (ours, False) for name, ours in ACTIVATIONS.items()},
+    **{f"gated-{name}": (ours, True) for name, ours in ACTIVATIONS.items()},
     "gated-gelu": ("gelu_tanh", True),
-    "gated-relu": ("relu", True),
-    "gated-silu": ("silu", True),
 }
+_TWICE = "feed_forward_proj says otherwise; leave it out, or make them agree."
 DECODER = "decoder"
+# Heads that read the decoder, which reads the text once more.
+REREADING = frozenset({"classes", ANSWER_HEAD})
 
 
 def read(config: Config, parts: Parts) -> Blueprint:
@@ -54,8 +69,19 @@ def read(config: Config, parts: Parts) -> Blueprint:
         embeddings=Embeddings(tokens=config.whole("vocab_size", 32_128), dropout=dropout),
         encoder=_tower(config, depth, is_decoder=False),
         decoder=decoder if DECODER in parts else None,
+        rereads=_start(config) if DECODER in parts and parts & REREADING else None,
+        pooler=_pooler(config) if "pooler" in parts else None,
         heads=_heads(config, parts),
     )
+
+
+def _start(config: Config) -> int:
+    """The token that a decoder begins with."""
+    return config.whole("decoder_start_token_id", 0, minimum=0)
+
+
+def _pooler(config: Config) -> Pooler:
+    return Pooler(dropout=config.probability("classifier_dropout", 0.0), token="last")
 
 
 def _tower(config: Config, depth: int, *, is_decoder: bool) -> Tower:
@@ -88,6 +114,11 @@ def _tower(config: Config, depth: int, *, is_decoder: bool) -> Tower:
 
 def _feed_forward(config: Config, dropout: float) -> PartSpec:
     activation, gated = config.one_of("feed_forward_proj", FEED_FORWARDS, "relu")
+    # Compat: newer configs say it twice, and there the second statement would count.
+    if config.activation("dense_act_fn", spelled(activation)) != activation:
+        raise config.complaint("dense_act_fn", _TWICE)
+    if config.truth("is_gated_act", gated) != gated:
+        raise config.complaint("is_gated_act", _TWICE)
     inner = config.whole("d_ff", 2048)
     if gated:
         return GatedMlp(inner=inner, activation=activation, dropout=dropout)
@@ -97,11 +128,12 @@ def _feed_forward(config: Config, dropout: float) -> PartSpec:
 def _heads(config: Config, parts: Parts) -> dict[str, HeadSpec]:
     tied = config.truth("tie_word_embeddings", True)
     scaled = config.truth("scale_decoder_outputs", tied)
+    dropout = config.probability("classifier_dropout", 0.0)
     possible: dict[str, HeadSpec] = {
         "vocabulary": PlainVocabulary(tied=tied, bias=False, scaled=scaled),
-        "tokens": TokenClasses(
-            count=config.classes(), dropout=config.probability("classifier_dropout", 0.0)
-        ),
+        "tokens": TokenClasses(count=config.classes(), dropout=dropout),
+        "classes": PooledClasses(count=config.classes(), dropout=dropout),
+        ANSWER_HEAD: TokenClasses(count=2),
     }
     return {name: head for name, head in possible.items() if name in parts}
 
@@ -111,7 +143,7 @@ def write(blueprint: Blueprint) -> dict[str, Any]:
     tower = blueprint.encoder
     attention, feed_forward = tower.layers[0][0].part, tower.layers[0][-1].part
     kind = (getattr(feed_forward, "activation", ""), isinstance(feed_forward, GatedMlp))
-    names = {value: key for key, value in FEED_FORWARDS.items()}
+    names = {value: key for key, value in reversed(FEED_FORWARDS.items())}
     head = blueprint.heads.get("vocabulary")
     config = {
         "vocab_size": blueprint.embeddings.tokens,
@@ -130,10 +162,14 @@ def write(blueprint: Blueprint) -> dict[str, Any]:
         "scale_decoder_outputs": getattr(head, "scaled", True),
         "is_encoder_decoder": blueprint.decoder is not None,
     }
+    if blueprint.rereads is not None:
+        config["decoder_start_token_id"] = blueprint.rereads
     return config | head_keys(
         blueprint.heads,
         ("num_labels", "tokens", "count"),
+        ("num_labels", "classes", "count"),
         ("classifier_dropout", "tokens", "dropout"),
+        ("classifier_dropout", "classes", "dropout"),
     )
 
 
@@ -229,15 +265,24 @@ FAMILY = Family(
         "T5EncoderModel": architecture(),
         "T5Model": architecture(DECODER),
         "T5ForConditionalGeneration": architecture(DECODER, "vocabulary"),
-        # Compat: the only one that keeps the encoder under a name of its own.
+        # Compat: two of them keep the body under a name of its own.
         "T5ForTokenClassification": architecture(
             "tokens",
             rules=rules(("heads.tokens.project.{kind}", "classifier.{kind}")),
             prefix="transformer.",
         ),
+        "T5ForSequenceClassification": architecture(
+            DECODER, "pooler", "classes", prefix="transformer."
+        ),
+        "T5ForQuestionAnswering": architecture(DECODER, ANSWER_HEAD),
     },
     body=BODY,
-    head=rules(("heads.vocabulary.decoder.weight", "lm_head.weight")),
+    head=rules(
+        ("heads.vocabulary.decoder.weight", "lm_head.weight"),
+        ("pooler.dense.{kind}", "classification_head.dense.{kind}"),
+        ("heads.classes.project.{kind}", "classification_head.out_proj.{kind}"),
+        ("heads.answer.project.{kind}", "qa_outputs.{kind}"),
+    ),
     # Compat: copies of the one table, and a table that no published model ever used.
     ignored=(
         "encoder.embed_tokens.weight",

@@ -33,7 +33,15 @@ from clozeworks.core.layers.sublayer import PostNorm
 from clozeworks.core.layers.tower import Tower
 from clozeworks.core.positions.transformer_xl import TransformerXl
 from clozeworks.families import bert
-from clozeworks.families.family import ANSWER_HEAD, Config, Family, Parts, architecture, head_keys
+from clozeworks.families.family import (
+    ANSWER_HEAD,
+    CHOICE_HEAD,
+    Config,
+    Family,
+    Parts,
+    architecture,
+    head_keys,
+)
 from clozeworks.families.gpt2 import spelled
 from clozeworks.families.weights import Form, rules
 from clozeworks.text.tokenizer.styles import ClosedUnigramStyle
@@ -83,6 +91,9 @@ def read(config: Config, parts: Parts) -> Blueprint:
         "classes": PooledClasses(
             count=config.classes(), dropout=config.probability("summary_last_dropout", 0.1)
         ),
+        CHOICE_HEAD: PooledClasses(
+            count=1, dropout=config.probability("summary_last_dropout", 0.1)
+        ),
         "tokens": TokenClasses(count=config.classes(), dropout=dropout),
         ANSWER_HEAD: TokenClasses(count=2, dropout=dropout),
         "query_start": QueryStart(),
@@ -130,6 +141,7 @@ def write(blueprint: Blueprint) -> dict[str, Any]:
         blueprint.heads,
         ("tie_word_embeddings", "vocabulary", "tied"),
         ("summary_last_dropout", "classes", "dropout"),
+        ("summary_last_dropout", CHOICE_HEAD, "dropout"),
         ("num_labels", "classes", "count"),
         ("num_labels", "tokens", "count"),
     )
@@ -204,10 +216,15 @@ HEAD = (
     *rules(
         ("heads.vocabulary.decoder.{kind}", "lm_loss.{kind}"),
         ("pooler.dense.{kind}", "sequence_summary.summary.{kind}"),
-        ("heads.classes.project.{kind}", "logits_proj.{kind}"),
     ),
     *bert.TOKENS,
     *bert.ANSWER,
+)
+
+
+CLASSES, CHOICE = (
+    rules((f"heads.{name}.project.{{kind}}", "logits_proj.{kind}"))
+    for name in ("classes", CHOICE_HEAD)
 )
 
 
@@ -231,9 +248,10 @@ FAMILY = Family(
     architectures={
         "XLNetModel": architecture(),
         "XLNetLMHeadModel": architecture("vocabulary"),
-        "XLNetForSequenceClassification": architecture("pooler", "classes"),
+        "XLNetForSequenceClassification": architecture("pooler", "classes", rules=CLASSES),
         "XLNetForTokenClassification": architecture("tokens"),
         "XLNetForQuestionAnsweringSimple": architecture(ANSWER_HEAD),
+        "XLNetForMultipleChoice": architecture("pooler", CHOICE_HEAD, rules=CHOICE),
     },
     body=BODY,
     head=HEAD,

@@ -116,8 +116,10 @@ def test_an_unknown_activation():
     with pytest.raises(UnknownName) as error:
         blueprint(hidden_act="gelu_nev")
     assert str(error.value) == (
-        "config.json: hidden_act is 'gelu_nev'; known: gelu, gelu_new, gelu_pytorch_tanh, relu, "
-        "silu, swish, tanh. Did you mean 'gelu_new'?"
+        "config.json: hidden_act is 'gelu_nev'; known: gelu, gelu_10, gelu_accurate, gelu_fast, "
+        "gelu_new, gelu_python, gelu_python_tanh, gelu_pytorch_tanh, hardswish, laplace, "
+        "leaky_relu, linear, mish, quick_gelu, relu, relu2, relu6, sigmoid, silu, sqrtsoftplus, "
+        "swish, tanh. Did you mean 'gelu_new'?"
     )
 
 

@@ -136,11 +136,6 @@ def test_without_local_layers_there_is_no_window_to_write():
             {"classifier_pooling": "max"},
             "config.json: classifier_pooling is 'max'; known: cls, mean.",
         ),
-        (
-            {"decoder_bias": False},
-            "config.json: decoder_bias is False; without a bias every entry begins alike; "
-            "Clozeworks computes only True.",
-        ),
     ],
 )
 def test_what_cannot_be_read_is_said(changes, sentence):
@@ -243,3 +238,18 @@ def test_it_is_shown_with_its_parts(capsys):
     assert "layer 21, as layer 3 " in shown
     assert "layers 19 to 20 (2 alike, 5,015,040 each), as layers 1 to 2 " in shown
     assert shown.count("Rotary(theta=10000.0)") == 1
+
+
+def test_a_decoder_without_a_bias_is_built_saved_and_drawn_from(tmp_path):
+    made = new(decoder_bias=False)
+    head = made.model.head("vocabulary")
+    assert head.decoder.bias is None and head.dense.bias is None
+    made.save(tmp_path / "model")
+    again = cw.load(tmp_path / "model")
+    assert again.blueprint == made.blueprint and again.checkpoint.config["decoder_bias"] is False
+    with torch.no_grad():
+        head.decoder.weight.mul_(1e5)
+    x = torch.randn(4, 16, generator=torch.Generator().manual_seed(0))
+    drawn = head.draw(x, [4], [1])
+    assert torch.equal(drawn, head(x).argmax(dim=-1))  # logits so large leave no choice
+    assert head.loss(x, drawn).total < head.loss(x, (drawn + 1) % 280).total
