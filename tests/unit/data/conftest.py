@@ -2,12 +2,14 @@
 
 import gzip
 import json
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from clozeworks.data.corpus import build as building
 from clozeworks.data.corpus import split_writer
+from clozeworks.data.files.file_format import FileFormat
 from clozeworks.data.files.texts import read_texts
 from clozeworks.errors import InputError
 from clozeworks.text.training.train import train_from_iterator
@@ -35,7 +37,14 @@ def save():
 @pytest.fixture
 def read(save):
     """Writes a file and reads its texts."""
-    return lambda name, content, **options: read_texts(save(name, content), **options)
+    shared = {field.name for field in fields(FileFormat)}
+
+    def read_saved(name, content, **options):
+        file_format = FileFormat(**{key: options[key] for key in options if key in shared})
+        rest = {key: options[key] for key in options if key not in shared}
+        return read_texts(save(name, content), file_format=file_format, **rest)
+
+    return read_saved
 
 
 @pytest.fixture

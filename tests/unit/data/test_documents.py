@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from clozeworks.data.files import documents as module
-from clozeworks.data.files import tables as separated
 from clozeworks.data.files.documents import Document, read_documents
+from clozeworks.data.files.file_format import LONGEST_ROW, FileFormat
 from clozeworks.errors import InputError, MissingExtra, UnknownName
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -22,7 +22,12 @@ pytestmark = pytest.mark.usefixtures("folder")
 @pytest.fixture
 def read(save):
     """Writes a file and reads its documents."""
-    return lambda name, content, **options: list(read_documents(save(name, content), **options))
+
+    def read_saved(name, content, max_row_length=LONGEST_ROW, **options):
+        file_format = FileFormat(max_row_length=max_row_length)
+        return list(read_documents(save(name, content), file_format=file_format, **options))
+
+    return read_saved
 
 
 @pytest.fixture
@@ -255,8 +260,8 @@ class TestTables:
 
     def test_another_separator(self, complaint, read):
         assert complaint(read, "a.csv", "id;text\n1;one\n") == (
-            "a.csv, row 1: this is one cell, 'id;text'; in a .csv file a comma separates cells; "
-            "convert the file."
+            "a.csv, row 1: this is one cell, 'id;text'; a comma separates cells; say what does "
+            "with --separator ';'."
         )
 
     def test_cells_missing(self, complaint, read):
@@ -270,12 +275,12 @@ class TestTables:
             "a.csv, row 3: the quotation marks do not match ("
         )
 
-    def test_an_open_quotation_mark_in_a_large_file(self, complaint, read, monkeypatch):
-        monkeypatch.setattr(separated, "LONGEST_LINE", 100)
+    def test_an_open_quotation_mark_in_a_large_file(self, complaint, read):
         content = "text\n" + "one\n" * 50 + '"two\n' + "three\n" * 50
-        assert complaint(read, "a.csv", content) == (
-            "a.csv, row 52 has more than 100 characters; a row must fit in memory; "
-            "check that each quotation mark is closed."
+        assert complaint(read, "a.csv", content, max_row_length=100) == (
+            "a.csv, row 52 has more than 100 characters; a row must fit in memory; check that each "
+            "quotation mark is closed, read them as text with --quoting none, or raise "
+            "--max-row-length."
         )
 
     def test_long_cells_and_the_limit_of_the_process(self, save, texts):

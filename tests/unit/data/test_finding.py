@@ -156,7 +156,8 @@ class TestFiles:
     def test_one_of_an_unknown_kind(self, touch, complaint, name, has):
         touch(name)
         known = KNOWN.replace(".csv,", ".csv, .json,")
-        expected = f"{name} {has}; {known}rename or convert the file."
+        expected = f"{name} {has}; {known}say what it is with --format, such as --format txt, or "
+        expected += "convert it."
         assert complaint(find_files, [name]) == expected
         assert complaint(text_rows, Path(name)) == expected
 

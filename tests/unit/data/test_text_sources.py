@@ -74,7 +74,7 @@ class TestEncodings:
     def test_a_byte_that_is_not_utf_8(self, read, complaint):
         assert complaint(read, "notes.txt", "one\ntwo\ncafé\n".encode("latin-1")) == (
             "notes.txt, line 3: byte 0xE9 is not valid UTF-8; "
-            "convert the file, or say what it is with --encoding latin-1."
+            "convert the file, or say what it is with --encoding cp1252."
         )
 
     def test_curly_quotes_suggest_windows(self, read, complaint):
@@ -127,9 +127,8 @@ class TestEncodings:
     @pytest.mark.parametrize("order", ["le", "be"])
     def test_zero_bytes(self, read, complaint, order):
         assert complaint(read, "notes.txt", "one\n".encode(f"utf-16-{order}")) == (
-            "notes.txt, line 1: byte 0x00 does not occur in text; this is a binary file, or "
-            "UTF-16; convert the file to text, or say what it is with "
-            f"--encoding utf-16-{order}."
+            "notes.txt, line 1: byte 0x00 does not occur in text; this is UTF-16; convert the "
+            f"file, or say what it is with --encoding utf-16-{order}."
         )
         assert complaint(read, "notes.csv", b"text\na\n\x00\n").startswith(
             "notes.csv, line 3: byte 0x00 "
@@ -215,7 +214,8 @@ class TestFiles:
     def test_an_unknown_suffix(self, read, complaint, name, found):
         assert complaint(read, name, "one\n") == (
             f"{name} {found}; known: .csv, .json, .jsonl, .parquet, .tsv, .txt, all but .parquet "
-            "also with .gz, .bz2, .xz, .zst; rename or convert the file."
+            "also with .gz, .bz2, .xz, .zst; say what it is with --format, such as --format txt, "
+            "or convert it."
         )
 
     def test_a_name_that_no_encoding_holds(self):

@@ -192,12 +192,12 @@ class TestTables:
 
     def test_another_separator_is_noticed(self, read, complaint):
         assert complaint(read, "reviews.csv", "id;text\n1;a\n") == (
-            "reviews.csv, row 1: this is one cell, 'id;text'; in a .csv file a comma separates "
-            "cells; convert the file."
+            "reviews.csv, row 1: this is one cell, 'id;text'; a comma separates cells; say "
+            "what does with --separator ';'."
         )
         assert complaint(read, "reviews.tsv", "id,text\n1,a\n") == (
-            "reviews.tsv, row 1: this is one cell, 'id,text'; in a .tsv file a tab separates "
-            "cells; convert the file."
+            "reviews.tsv, row 1: this is one cell, 'id,text'; a tab separates cells; say what "
+            "does with --separator ','."
         )
         assert read("reviews.csv", "id;text\n1;a\n", column="id;text").texts == ["1;a"]
 
@@ -252,7 +252,8 @@ class TestTables:
     def test_quotation_marks_must_match(self, read, complaint, content, reason):
         assert complaint(read, "reviews.csv", content) == (
             f"reviews.csv, row 2: the quotation marks do not match ({reason}); close each one, "
-            'and write "" for a quotation mark inside a text.'
+            'and write "" for one inside a text, or say --quoting none if they are part of the '
+            "texts."
         )
 
     @pytest.mark.parametrize("suffix", ["csv", "tsv"])

@@ -26,7 +26,9 @@ from clozeworks.data.corpus.split_writer import ChangedInputError, SplitWriter, 
 from clozeworks.data.corpus.workers import ChunkWorkers, chunk_workers
 from clozeworks.data.files.discovery import InputFiles, find_files
 from clozeworks.data.files.documents import Document, Documents, read_documents
-from clozeworks.data.files.encodings import canonical_encoding, printable
+from clozeworks.data.files.encodings import printable
+from clozeworks.data.files.file_format import FileFormat
+from clozeworks.data.files.lines import FileNotes
 from clozeworks.data.files.texts import check_header
 from clozeworks.errors import InputError
 from clozeworks.runtime.progress import Progress
@@ -39,7 +41,7 @@ CHUNK_CHARACTERS = 1_000_000
 
 
 @spec
-class BuildSettings:
+class BuildSettings(FileFormat):
     """How a corpus is made."""
 
     documents: Documents = "blank-line"
@@ -49,8 +51,6 @@ class BuildSettings:
     column of strings."""
     header: bool | None = None
     """Whether the first row of csv and tsv files is a header; it is if not given."""
-    encoding: str = "utf-8"
-    """What text files are written in."""
     sentences: Sentences = "split"
     """`split` finds sentences within lines, `wrapped` across them; `lines` takes every line as one,
     `whole` every document."""
@@ -76,6 +76,8 @@ class BuildResult:
     """Shards that an earlier run had finished."""
     skipped: list[str] = field(default_factory=list)
     """A message about each file of which the rest was left out."""
+    notes: tuple[str, ...] = ()
+    """What there is to say about how files were read, in sentences."""
     ignored: list[Path] = field(default_factory=list)
     """Files of other kinds in the folders named."""
     unchanged: bool = False
@@ -108,11 +110,10 @@ def build_corpus(
         OutputError: If the folder holds something else, or cannot be written.
     """
     settings = settings or BuildSettings()
-    canonical_encoding(settings.encoding)
     chunk_settings = ChunkSettings(settings.sentences, settings.words)
     check_usable(tokenizer, chunk_settings)
-    sources = _input_files(inputs, out)
-    check_header(sources.files, settings.header)
+    sources = _input_files(inputs, out, settings)
+    check_header(sources.files, settings.header, settings)
     sizes = [path.stat().st_size for path in sources.files]
     recipe = _recipe(sources.files, sizes, tokenizer, settings)
     # With little to do, starting processes would take longer than doing it.
@@ -133,12 +134,12 @@ def build_corpus(
                 run = _Run(out, submit, settings, tokenizer, in_flight=2 * count + 1)
                 run.read(sources.files, sizes, progress)
         corpus = run.finish(recipe)
-        return BuildResult(corpus, run.resumed, run.skipped, sources.ignored)
+        return BuildResult(corpus, run.resumed, run.skipped, run.notes.sentences(), sources.ignored)
 
 
-def _input_files(inputs: Sequence[str | Path], out: Path) -> InputFiles:
+def _input_files(inputs: Sequence[str | Path], out: Path, file_format: FileFormat) -> InputFiles:
     """Finds the input files; what is in the corpus folder itself is not text to learn from."""
-    sources = find_files(inputs)
+    sources = find_files(inputs, file_format)
     if not out.is_dir():
         return sources
     folder = os.path.realpath(out)
@@ -159,8 +160,10 @@ def _recipe(
     files: Sequence[Path], sizes: Sequence[int], tokenizer: Tokenizer, settings: BuildSettings
 ) -> dict[str, Any]:
     written = {**asdict(settings), "columns": list(settings.columns)}
-    if settings.header is None:  # as in corpora that were built before there was this setting
-        del written["header"]
+    # As in corpora that were built before there were these settings.
+    for name in ("header", "format", "separator", "quoting", "bad_bytes", "max_row_length"):
+        if written[name] == getattr(BuildSettings, name):
+            del written[name]
     return {
         "version": VERSION,
         "tokenizer": tokenizer.fingerprint,
@@ -183,6 +186,7 @@ class _Run:
         self.writers = {name: SplitWriter(name, self.out) for name in (TRAIN, VALIDATION)}
         self.resumed = sum(len(writer.shards) for writer in self.writers.values())
         self.skipped: list[str] = []
+        self.notes = FileNotes()
         self.counts: Counter[str] = Counter()
         self._waiting: deque[tuple[SplitWriter, Future[CorpusChunk], int, bytes]] = deque()
 
@@ -225,8 +229,9 @@ class _Run:
                     documents=self.settings.documents,
                     columns=self.settings.columns or None,
                     header=self.settings.header,
-                    encoding=self.settings.encoding,
+                    file_format=self.settings,
                     position=note,
+                    notes=self.notes,
                 ):
                     yield document
                     taken += 1

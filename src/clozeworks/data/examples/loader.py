@@ -20,6 +20,7 @@ from clozeworks.data.examples import Examples
 from clozeworks.data.examples.example_arrays import ExampleArrays
 from clozeworks.errors import MISSING, InputError, SettingError
 from clozeworks.rng import RandomStream
+from clozeworks.runtime.waiting import outlast
 from clozeworks.spec import NonNegativeInt, PositiveInt, check
 from clozeworks.wording import counted
 
@@ -135,7 +136,8 @@ class Loader(Generic[Made]):
             while waiting:
                 yield waiting.popleft().result()
         finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+            pool.shutdown(wait=False, cancel_futures=True)
+            outlast(waiting)
 
     def _locate(self, position: int) -> tuple[int, int]:
         """The epoch and the number in it of the example at a position of the whole run."""

@@ -103,48 +103,6 @@ def format_suffix(path: Path) -> str:
     return inner + suffix if inner == ".parquet" else inner
 
 
-CONVERT = "rename or convert the file"
-
-
-def check_format(
-    path: Path, known: tuple[str, ...], advice: str = CONVERT, purpose: str = ""
-) -> str:
-    """Insists that a file has one of some suffixes, and gives the one that decides how it is read.
-
-    Args:
-        path: The file.
-        known: The suffixes, without those of compressions.
-        advice: What to do if it has another, for the message.
-        purpose: The command or task that reads the file, for the message.
-
-    Raises:
-        InputError: If the suffix is not known, or else if the file does not exist.
-    """
-    suffix = format_suffix(path)
-    if suffix not in known:
-        with open_file(path):  # that a file is missing is worse news than its suffix
-            pass
-        raise unknown_format(path, known, advice, purpose)
-    return suffix
-
-
-def unknown_format(
-    path: Path, known: tuple[str, ...], advice: str = CONVERT, purpose: str = ""
-) -> InputError:
-    """Makes the error for a file whose suffix is not known."""
-    compressed = path.suffix.lower() in COMPRESSIONS
-    shown = "".join(path.suffixes[-2:] if compressed else path.suffixes[-1:])
-    has = f"has the suffix {shown!r}" if shown else "has no suffix"
-    read = f"{purpose} reads" if purpose else "known:"
-    return InputError(f"{printable(path)} {has}; {read} {listed_formats(known)}; {advice}.")
-
-
-def listed_formats(known: tuple[str, ...]) -> str:
-    """Lists suffixes in a message, with the compressions that each may have."""
-    exception = " all but .parquet" if ".parquet" in known else " each"
-    return f"{', '.join(known)},{exception} also with {', '.join(COMPRESSIONS)}"
-
-
 def check_decompressible(path: Path) -> None:
     """Insists that the library which decompresses a file is installed.
 

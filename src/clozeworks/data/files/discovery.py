@@ -2,19 +2,14 @@
 
 import glob
 import os
-import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from clozeworks.data.files.compression import (
-    check_decompressible,
-    format_suffix,
-    listed_formats,
-    unknown_format,
-)
-from clozeworks.data.files.encodings import missing_file, printable
+from clozeworks.data.files.compression import check_decompressible, format_suffix
+from clozeworks.data.files.encodings import check_plain, missing_file, printable
+from clozeworks.data.files.file_format import FileFormat, listed_formats
 from clozeworks.data.files.parquet import pyarrow_modules
 from clozeworks.data.files.texts import TEXT_SUFFIXES
 from clozeworks.errors import InputError
@@ -35,13 +30,15 @@ class InputFiles:
     """Those in folders that are of another kind, or belong to a tokenizer."""
 
 
-def find_files(inputs: Sequence[str | Path]) -> InputFiles:
+def find_files(inputs: Sequence[str | Path], file_format: FileFormat | None = None) -> InputFiles:
     """Finds the files of documents.
 
     Args:
         inputs: Files; folders, of which all files of a known kind but `.json` are taken, at any
             depth, without hidden ones and those of tokenizers; patterns such as
             `news/**/*.jsonl.gz`, likewise. A file named twice counts once.
+        file_format: How they are read. If it names a format, all files have it, whatever their
+            suffix.
 
     Returns:
         The files. Neither the order of the inputs nor that of the disk changes their order.
@@ -50,24 +47,25 @@ def find_files(inputs: Sequence[str | Path]) -> InputFiles:
         InputError: If an input does not exist, stands for no file, or is of an unknown kind.
         MissingExtra: If a file needs a library that is not installed.
     """
+    file_format = file_format or FileFormat()
+    is_text = _is_named if file_format.format else _is_text
     taken: dict[str, Path] = {}
     ignored: dict[str, Path] = {}
     for path in map(Path, inputs):
         named, inside = _standing_for(path)
         for file in named:
-            if format_suffix(file) not in TEXT_SUFFIXES:
-                raise unknown_format(file, TEXT_SUFFIXES)
-        usable = [*named, *filter(_is_text, inside)]
+            file_format.check(file, TEXT_SUFFIXES)
+        usable = [*named, *filter(is_text, inside)]
         if not usable:
             raise _nothing_usable(path, inside)
         _add(taken, usable)
-        _add(ignored, [file for file in inside if not _is_text(file)])
+        _add(ignored, [file for file in inside if not is_text(file)])
     if not taken:
         raise InputError("there are no inputs; name at least one file, folder or pattern.")
     for file in taken.values():
         _check_plain(file)
         check_decompressible(file)
-        if format_suffix(file) == ".parquet":
+        if file_format.check(file, TEXT_SUFFIXES) == ".parquet":
             pyarrow_modules()
     passed_over = [file for real, file in ignored.items() if real not in taken]
     return InputFiles(*(sorted(files, key=os.fsencode) for files in (taken.values(), passed_over)))
@@ -93,16 +91,11 @@ def _standing_for(path: Path) -> tuple[list[Path], list[Path]]:
 def _check_plain(file: Path) -> None:
     """Complains about a link that leads nowhere, and about pipes, which would keep one waiting."""
     try:
-        mode = file.stat().st_mode
+        check_plain(file)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise InputError(
             f"{printable(file)} is a link that leads nowhere; fix it, or remove it."
         ) from error
-    if not stat.S_ISREG(mode):
-        raise InputError(
-            f"{printable(file)} is not a plain file; a build may read its input again; write what "
-            "it gives into a file."
-        )
 
 
 def _add(known: dict[str, Path], files: Sequence[Path]) -> None:
@@ -119,6 +112,10 @@ def _nothing_usable(path: Path, inside: Sequence[Path]) -> InputError:
         f"{printable(path)} holds no file of a known kind; known: "
         f"{listed_formats(FOLDER_SUFFIXES)}; name a folder with such files, or rename them.{hint}"
     )
+
+
+def _is_named(file: Path) -> bool:
+    return file.name not in TOKENIZER_FILES
 
 
 def _is_text(file: Path) -> bool:

@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-from clozeworks.data.files.compression import Position, format_suffix
+from clozeworks.data.files.compression import Position
 from clozeworks.data.files.encodings import printable
-from clozeworks.data.files.lines import DEFAULT_ENCODING, LONGEST_LINE, read_lines
+from clozeworks.data.files.file_format import FileFormat
+from clozeworks.data.files.lines import FileNotes, numbered_lines, read_lines
 from clozeworks.data.files.texts import TextRows, text_rows
 from clozeworks.errors import InputError, UnknownName
 
-# A document must fit in memory, as a line must.
-LONGEST_DOCUMENT = LONGEST_LINE
+# A document must fit in memory, several times over.
+LONGEST_DOCUMENT = 64_000_000
 
 Documents = Literal["blank-line", "file", "line"]
 
@@ -39,8 +40,9 @@ def read_documents(
     documents: Documents = "blank-line",
     columns: Sequence[str] | None = None,
     header: bool | None = None,
-    encoding: str = DEFAULT_ENCODING,
+    file_format: FileFormat | None = None,
     position: Position | None = None,
+    notes: FileNotes | None = None,
 ) -> Iterator[Document]:
     """Reads the documents of a file, one at a time. Blank ones are left out.
 
@@ -59,18 +61,30 @@ def read_documents(
         raise UnknownName("documents", documents, get_args(Documents))
     path = Path(path)
     origin = printable(path)
-    if format_suffix(path) == ".txt" and not columns:
-        lines = read_lines(path, encoding=encoding, position=position)
-        yield from _paragraphs(lines, origin, documents)
+    file_format = file_format or FileFormat()
+    notes = notes if notes is not None else FileNotes()
+    if file_format.suffix_of(path) == ".txt" and not columns:
+        file_format.check(path, (".txt",))
+        lines = read_lines(path, file_format, position=position, notes=notes)
+        yield from _paragraphs(numbered_lines(lines, origin, notes), origin, documents)
         return
-    rows = text_rows(path, columns=columns, header=header, encoding=encoding, position=position)
+    rows = text_rows(
+        path,
+        columns=columns,
+        header=header,
+        file_format=file_format,
+        position=position,
+        notes=notes,
+    )
     yield from _joined(rows, origin, columns)
 
 
-def _paragraphs(lines: Iterator[str], origin: str, documents: Documents) -> Iterator[Document]:
+def _paragraphs(
+    lines: Iterator[tuple[int, str]], origin: str, documents: Documents
+) -> Iterator[Document]:
     begin = length = 0
     held: list[str] = []
-    for number, line in enumerate(lines, start=1):
+    for number, line in lines:
         blank = not line or line.isspace()
         if documents == "line":
             if not blank:

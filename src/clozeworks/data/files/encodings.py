@@ -1,13 +1,14 @@
 """Turns the bytes of a file into characters, or says precisely why that does not work."""
 
 import codecs
-import re
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import BinaryIO
 
+from clozeworks.data.files.encoding_guess import likely_encoding, likely_utf16
 from clozeworks.errors import InputError
 
 # Trap: the mark of UTF-32-LE begins with the mark of UTF-16-LE, so the longer ones come first.
@@ -18,14 +19,6 @@ BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
     (codecs.BOM_UTF8, "utf-8"),
 )
-# Two or more in a row of the usual characters and marks. Korean and Japanese have such rows, too.
-_CHINESE = {
-    "gb18030": re.compile(rb"(?:[\xa1-\xa3\xb0-\xd7][\xa1-\xfe]){2,}"),
-    "big5": re.compile(rb"(?:[\xa1-\xc6][\x40-\x7e\xa1-\xfe]){2,}"),
-}
-_HIGH = re.compile(rb"[\x80-\xff]")
-# Bytes after a wrong one that are looked at to guess what they are.
-_LOOKED_AT = 2_000
 
 
 def printable(path: Path) -> str:
@@ -66,13 +59,30 @@ def missing_file(path: Path, advice: str = "check the name and the folder") -> I
     return InputError(f"{printable(path)} does not exist; {advice}.{hint}")
 
 
+def check_plain(path: Path) -> None:
+    """Insists that something is a file: a pipe would keep one waiting, a device never ends.
+
+    Raises:
+        InputError: If it is a folder, a pipe, a socket or a device.
+        OSError: If the system says nothing about it.
+    """
+    mode = path.stat().st_mode
+    if stat.S_ISDIR(mode):
+        raise InputError(f"{printable(path)} is a folder; name one of the files in it.")
+    if not stat.S_ISREG(mode):
+        what = "pipe" if stat.S_ISFIFO(mode) else "socket" if stat.S_ISSOCK(mode) else "device"
+        raise InputError(
+            f"{printable(path)} is a {what}, not a file; files may be read more than once; write "
+            "what it gives into a file."
+        )
+
+
 @contextmanager
 def open_file(path: Path) -> Iterator[BinaryIO]:
     """Opens a file for reading; what the system refuses becomes an error with advice."""
     origin = printable(path)
     try:
-        if path.is_dir():
-            raise InputError(f"{origin} is a folder; name one of the files in it.")
+        check_plain(path)
         with path.open("rb") as file:
             yield file
     except (FileNotFoundError, NotADirectoryError) as error:
@@ -115,13 +125,13 @@ def is_wide(name: str) -> bool:
     return name.startswith(("utf-16", "utf-32"))
 
 
-def binary(origin: str, line: int, position: int) -> InputError:
-    """Makes the error for a zero byte; its position says which UTF-16 it may be."""
-    order = "le" if position % 2 else "be"
+def binary(origin: str, line: int, data: bytes) -> InputError:
+    """Makes the error for a zero byte; the data begins with the file, or with a whole character."""
+    guess = likely_utf16(data)
+    what = "UTF-16" if guess else "a binary file, or damaged"
     return InputError(
-        f"{origin}, line {line:,}: byte 0x00 does not occur in text; this is a binary file, "
-        "or UTF-16; convert the file to text, or say what it is with "
-        f"--encoding utf-16-{order}."
+        f"{origin}, line {line:,}: byte 0x00 does not occur in text; this is {what}; "
+        f"{_advice(guess)}."
     )
 
 
@@ -129,29 +139,14 @@ def invalid(origin: str, line: int, name: str, data: bytes, start: int) -> Input
     """Makes the error for a byte that is not valid at this position of the data."""
     return InputError(
         f"{origin}, line {line:,}: byte 0x{data[start]:02X} is not valid "
-        f"{name.upper()}; convert the file, or say what it is with "
-        f"--encoding {_likely_encoding(data, start, name)}."
+        f"{name.upper()}; {_advice(likely_encoding(data, start, name))}."
     )
 
 
-def _likely_encoding(data: bytes, wrong: int, tried: str) -> str:
-    """Guesses what a file is that was not what it was read as."""
-    if tried != "utf-8":
-        try:
-            data.decode("utf-8")
-        except UnicodeDecodeError:
-            pass
-        else:
-            return "utf-8"
-    begin = data.rfind(b"\n", 0, wrong) + 1
-    for name, characters in _CHINESE.items():
-        if name != tried and _is_mostly(characters, data[begin : wrong + _LOOKED_AT]):
-            return name
-    # Where Latin-1 has control characters, Windows has its curly quotes and dashes.
-    return "cp1252" if 0x80 <= data[wrong] <= 0x9F and tried != "cp1252" else "latin-1"
-
-
-def _is_mostly(characters: re.Pattern[bytes], data: bytes) -> bool:
-    """Whether nearly all bytes beyond ASCII belong to rows of these characters."""
-    count = sum(len(_HIGH.findall(row)) for row in characters.findall(data))
-    return count > 0.9 * len(_HIGH.findall(data))
+def _advice(guess: str | None) -> str:
+    if guess:
+        return f"convert the file, or say what it is with --encoding {guess}"
+    return (
+        "name its encoding with --encoding, or, if it is damaged, replace such bytes with "
+        "--bad-bytes replace, or skip such rows with --bad-bytes skip-row"
+    )

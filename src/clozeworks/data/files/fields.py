@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from clozeworks.errors import InputError
 
 TEXT_COLUMN = "text"
+_MOST_DIGITS = 18
 
 
 def json_type(value: object) -> str:
@@ -13,7 +14,9 @@ def json_type(value: object) -> str:
     names = {dict: "an object", list: "a list", str: "a string", type(None): "null"}
     if isinstance(value, bool):
         return "true" if value else "false"
-    return names.get(type(value), "a number")
+    if isinstance(value, int | float):
+        return "a number"
+    return names.get(type(value), f"a value of type {type(value).__name__}")
 
 
 def absent(
@@ -58,9 +61,9 @@ def column_index(
         InputError: If there is no such column, or there are several of that name.
     """
     count = names.count(column)
-    is_number = column.isdecimal() and 1 <= int(column) <= len(names)
-    if is_number and (number_first or not count):
-        return int(column) - 1
+    number = whole_number(column) or 0
+    if 1 <= number <= len(names) and (number_first or not count):
+        return number - 1
     if not count:
         raise absent(where, kind, column, names, option.split()[0])
     if count > 1:
@@ -97,6 +100,13 @@ def is_number(cell: object) -> bool:
         return False
     try:
         float(cell)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return False
     return True
+
+
+def whole_number(written: str) -> int | None:
+    """The whole number that digits say; None if they say none, or one no file or text has."""
+    digits = written.strip()
+    # Trap: Python refuses to read thousands of digits, with an error of its own.
+    return int(digits) if digits.isdecimal() and len(digits) <= _MOST_DIGITS else None

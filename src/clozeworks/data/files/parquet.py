@@ -7,6 +7,7 @@ from typing import Any
 from clozeworks.data.files.compression import Position
 from clozeworks.data.files.encodings import open_file, printable
 from clozeworks.data.files.fields import text_columns
+from clozeworks.data.files.file_format import LONGEST_ROW
 from clozeworks.errors import InputError, MissingExtra
 
 _ROWS = 64  # held at a time; a row can be a whole book
@@ -36,8 +37,12 @@ def parquet_rows(
     path: Path,
     position: Position | None = None,
     choose: Callable[[str, Any, Any], list[str]] = not_binary,
+    *,
+    longest: int = LONGEST_ROW,
 ) -> Iterator[tuple[int, Sequence[Any]]]:
     """Reads the columns that `choose` names, by the file and its schema, and touches no others.
+
+    A cell may have as many bytes as `longest` says.
 
     Yields:
         Row 0, which is the names of the columns; then the number of each row, from 1, and its
@@ -58,6 +63,8 @@ def parquet_rows(
             yield 0, names
             number, total = 0, table.metadata.num_rows
             for batch in table.iter_batches(batch_size=_ROWS, columns=list(dict.fromkeys(names))):
+                for name in names:
+                    _check_length(batch.column(name), origin, number, longest)
                 cells = [_values(batch.column(name), origin, number) for name in names]
                 if position is not None:
                     position(size * (number + batch.num_rows) // total)
@@ -96,6 +103,19 @@ def strings(columns: Sequence[str] | None, origin: str, schema: Any, pyarrow: An
                 "choose another with --column, or convert it."
             )
     return [schema.names[index] for index in indices]
+
+
+def _check_length(values: Any, origin: str, before: int, longest: int) -> None:
+    """Insists that no cell is too long; the sum of all is known without reading them."""
+    if values.nbytes <= longest:
+        return
+    for number, value in enumerate(values, start=before + 1):
+        size = value.as_buffer().size if hasattr(value, "as_buffer") and value.is_valid else 0
+        if size > longest:
+            raise InputError(
+                f"{origin}, row {number:,} has a cell of {size:,} bytes; a row may have "
+                f"{longest:,}; cut it, or raise --max-row-length."
+            )
 
 
 def _values(values: Any, origin: str, before: int) -> list[Any]:

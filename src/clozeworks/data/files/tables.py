@@ -4,7 +4,6 @@ Nothing is known here of what the columns mean. Rows are counted as a spreadshee
 first row of a csv or tsv file is row 1, whether it is a header or not.
 """
 
-import csv
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,27 +11,31 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from clozeworks.data.files.compression import Position, check_format
+from clozeworks.data.files.compression import Position
 from clozeworks.data.files.encodings import printable
 from clozeworks.data.files.fields import TEXT_COLUMN, json_type
-from clozeworks.data.files.lines import DEFAULT_ENCODING, LONGEST_LINE, LineReader
+from clozeworks.data.files.file_format import SEPARATED_SUFFIXES, FileFormat
+from clozeworks.data.files.lines import LONGEST_JSON, FileNotes, LineReader, numbered_lines
 from clozeworks.data.files.parquet import parquet_rows
+from clozeworks.data.files.separated import (
+    OnBadRow,
+    check_separator,
+    dialect_of,
+    even_rows,
+    refuse_row,
+    separated_rows,
+)
 from clozeworks.errors import InputError
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".json", ".parquet")
 # Rows that are held to see what the columns are, fewer if they are long.
 HEAD_ROWS = 1_000
 HEAD_CHARACTERS = 4_000_000
-_LARGEST_FIELD = 2**31 - 1  # the most the csv module accepts on every system
 
 RowCells = Sequence[Any]
 NumberedRow = tuple[int, RowCells]
-# A row's number as a spreadsheet shows it, and its cells.
-TableLine = tuple[int, list[str]]
 # An object's number and its fields.
 NumberedObject = tuple[int, dict[str, Any]]
-# Called with the source location of a bad row, and what is wrong with it, without a full stop.
-OnBadRow = Callable[[str, str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,25 +67,17 @@ class Table:
         return replace(self, names=("",) * len(self.names), rows=[first, *self.rows], doubtful=None)
 
 
-def refuse_row(source_location: str, message: str) -> None:
-    """Refuses a file because of a row that cannot be used; the message has no full stop.
-
-    Raises:
-        InputError: Always.
-    """
-    raise InputError(f"{source_location}: {message}.")
-
-
 class TableReader:
     """The rows of a table, read as they are needed: the file may have any size.
 
     Args:
         path: A file with one of `TABLE_SUFFIXES`, compressed or not.
-        encoding: What it is written in.
+        file_format: How it is read.
         on_bad_row: Called for rows that cannot be used, which are left out if it returns.
 
     Attributes:
         head: The first rows, to find out what the columns are.
+        notes: What there is to say, such as bytes that are not text.
 
     Raises:
         InputError: If the file cannot be read, or holds no rows.
@@ -90,12 +85,20 @@ class TableReader:
     """
 
     def __init__(
-        self, path: Path, encoding: str = DEFAULT_ENCODING, on_bad_row: OnBadRow = refuse_row
+        self,
+        path: Path,
+        file_format: FileFormat | None = None,
+        on_bad_row: OnBadRow = refuse_row,
+        notes: FileNotes | None = None,
     ) -> None:
+        file_format = file_format or FileFormat()
         self._size = 1
         self._bytes_read = self._rows_given = 0
-        self._lines = LineReader(path, encoding)
-        self.head, self._rest = _opened(path, self._lines, on_bad_row, _first_rows, self._note)
+        self._lines = LineReader(path, file_format, notes)
+        self.notes = self._lines.notes
+        self.head, self._rest = _opened(
+            path, self._lines, file_format, on_bad_row, _first_rows, self._note
+        )
         if not self.head.names:
             raise nothing(self.head.origin)
         self._size = path.stat().st_size
@@ -123,20 +126,26 @@ class TableReader:
 
 
 def read_table(
-    path: Path, encoding: str = DEFAULT_ENCODING, on_bad_row: OnBadRow = refuse_row
+    path: Path,
+    file_format: FileFormat | None = None,
+    on_bad_row: OnBadRow = refuse_row,
+    notes: FileNotes | None = None,
 ) -> Table:
     """Reads a whole table; it has no columns if every row was left out.
 
     Args:
         path: A file with one of `TABLE_SUFFIXES`, compressed or not.
-        encoding: What it is written in.
+        file_format: How it is read.
         on_bad_row: Called for rows that cannot be used, which are left out if it returns.
+        notes: Collects what there is to say, such as bytes that are not text.
 
     Raises:
         InputError: If the file cannot be read, or holds no rows.
         MissingExtra: If the format needs a library that is not installed.
     """
-    return _opened(path, LineReader(path, encoding), on_bad_row, list, None)[0]
+    file_format = file_format or FileFormat()
+    lines = LineReader(path, file_format, notes)
+    return _opened(path, lines, file_format, on_bad_row, list, None)[0]
 
 
 def nothing(origin: str) -> InputError:
@@ -146,28 +155,30 @@ def nothing(origin: str) -> InputError:
 
 def _opened(
     path: Path,
-    lines: Iterable[str],
+    lines: LineReader,
+    file_format: FileFormat,
     on_bad_row: OnBadRow,
     hold: Callable[[Iterator[NumberedRow]], list[NumberedRow]],
     position: Position | None,
 ) -> tuple[Table, Iterator[NumberedRow]]:
     """Opens a table: the rows that `hold` takes, as many as are needed at once, and the rest."""
     origin = printable(path)
-    suffix = check_format(path, TABLE_SUFFIXES)
+    suffix = file_format.check(path, TABLE_SUFFIXES)
     if suffix == ".parquet":
-        rows = parquet_rows(path, position)
+        rows = parquet_rows(path, position, longest=file_format.max_row_length)
         _, names = next(rows)
         held = hold(rows)
         if not held:
             raise nothing(origin)
         return Table(origin, "row", tuple(names), held), rows
-    if suffix in (".csv", ".tsv"):
-        separated = separated_rows(iter(lines), origin, suffix)
+    if suffix in SEPARATED_SUFFIXES:
+        dialect, held_lines = dialect_of(iter(lines), suffix, file_format, lines.notes)
+        separated = separated_rows(held_lines, origin, dialect, lines.notes)
         number, first = next(separated, (0, []))
         if not first:
             raise nothing(origin)
-        check_separator(first, f"{origin}, row {number:,}", suffix)
-        rows = even_rows(separated, len(first), origin, suffix, on_bad_row)
+        check_separator(first, f"{origin}, row {number:,}", dialect)
+        rows = even_rows(separated, len(first), origin, dialect, on_bad_row)
         return Table(origin, "row", tuple(first), hold(rows), doubtful=number), rows
     refused = False
 
@@ -176,7 +187,7 @@ def _opened(
         refused = True
         on_bad_row(source_location, message)
 
-    unit, objects = json_objects(iter(lines), origin, suffix, note_and_refuse)
+    unit, objects = json_objects(iter(lines), origin, suffix, note_and_refuse, lines.notes)
     whole = hold((number, [value, *value.values()]) for number, value in objects)
     if not whole and not refused:
         raise nothing(origin)
@@ -199,26 +210,56 @@ def _first_rows(rows: Iterator[NumberedRow]) -> list[NumberedRow]:
 
 
 def json_objects(
-    lines: Iterator[str], origin: str, suffix: str, on_bad_row: OnBadRow = refuse_row
+    lines: Iterator[str],
+    origin: str,
+    suffix: str,
+    on_bad_row: OnBadRow = refuse_row,
+    notes: FileNotes | None = None,
 ) -> tuple[str, Iterator[NumberedObject]]:
     """The objects of a JSON file with their numbers, and what an object is called.
 
     A string counts as an object with the field `text`. A `.jsonl` file has one object per line, a
     `.json` file a list of objects, or also one object per line. For values that are not
-    objects `on_bad_row` is called; they are left out if it returns.
+    objects `on_bad_row` is called; they are left out if it returns. Those with bad bytes are left
+    out, and noted in `lost`.
 
     Raises:
         InputError: If the file is one JSON value, and not a list of objects.
     """
+    notes = notes if notes is not None else FileNotes()
     if suffix == ".json":
-        held = list(lines)
+        held = document_lines(lines, origin)
         lines = iter(held)
         if not one_object_per_line(held):
-            values = enumerate(_json_list(held, origin), start=1)
+            values = (
+                (number, value)
+                for number, value in enumerate(_json_list(held, origin), start=1)
+                if not notes.skips(f"{origin}, object {number:,}", value)
+            )
             return "object", _checked_objects(values, origin, "object", on_bad_row)
+    numbered = numbered_lines(lines, origin, notes)
     return "line", _checked_objects(
-        _json_lines(lines, origin, on_bad_row), origin, "line", on_bad_row
+        _json_lines(numbered, origin, on_bad_row), origin, "line", on_bad_row
     )
+
+
+def document_lines(lines: Iterable[str], origin: str) -> list[str]:
+    """The lines of a file that is read as a whole.
+
+    Raises:
+        InputError: If they do not fit in memory.
+    """
+    held: list[str] = []
+    length = 0
+    for line in lines:
+        held.append(line)
+        length += len(line)
+        if length > LONGEST_JSON:
+            raise InputError(
+                f"{origin} has more than {LONGEST_JSON:,} characters; a JSON document must fit in "
+                "memory; write one object per line, as .jsonl."
+            )
+    return held
 
 
 def _checked_objects(
@@ -237,9 +278,9 @@ def _checked_objects(
 
 
 def _json_lines(
-    lines: Iterator[str], origin: str, on_bad_row: OnBadRow
+    lines: Iterable[tuple[int, str]], origin: str, on_bad_row: OnBadRow
 ) -> Iterator[tuple[int, object]]:
-    for number, line in enumerate(lines, start=1):
+    for number, line in lines:
         if not line or line.isspace():
             continue
         try:
@@ -302,91 +343,3 @@ def one_object_per_line(lines: Sequence[str]) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
-
-
-def separated_rows(lines: Iterator[str], origin: str, suffix: str) -> Iterator[TableLine]:
-    """Reads the rows of a csv file, whose cells may be quoted, or of a tsv file, without quoting.
-
-    A line without any cell counts but is not a row.
-
-    Raises:
-        InputError: If quotation marks do not match, or a row does not fit in memory.
-    """
-    if suffix == ".csv":
-        return _csv_rows(lines, origin)
-    return ((number, line.split("\t")) for number, line in enumerate(lines, start=1) if line)
-
-
-def _csv_rows(lines: Iterator[str], origin: str) -> Iterator[TableLine]:
-    number = length = 0
-
-    def fed() -> Iterator[str]:
-        nonlocal length
-        for line in lines:
-            length += len(line) + 1
-            if length > LONGEST_LINE:
-                raise InputError(
-                    f"{origin}, row {number + 1:,} has more than {LONGEST_LINE:,} characters; "
-                    "a row must fit in memory; check that each quotation mark is closed."
-                )
-            yield line + "\n"
-
-    # Without strict, a quotation mark that is never closed swallows the rest of the file.
-    reader = csv.reader(fed(), strict=True)
-    while True:
-        # Trap: the limit is one per process, so it is lifted no longer than a row takes.
-        before = csv.field_size_limit(_LARGEST_FIELD)
-        try:
-            row = next(reader, None)
-        except csv.Error as error:
-            raise InputError(
-                f"{origin}, row {number + 1:,}: the quotation marks do not match ({error}); close "
-                'each one, and write "" for a quotation mark inside a text.'
-            ) from error
-        finally:
-            csv.field_size_limit(before)
-        if row is None:
-            return
-        number, length = number + 1, 0
-        if row:
-            yield number, row
-
-
-def even_rows(
-    rows: Iterable[TableLine],
-    width: int,
-    origin: str,
-    suffix: str,
-    on_bad_row: OnBadRow = refuse_row,
-) -> Iterator[TableLine]:
-    """Gives the rows with as many cells as the first; `on_bad_row` is called for the others."""
-    for number, cells in rows:
-        if len(cells) == width:
-            yield number, cells
-            continue
-        amount = "is 1 cell" if len(cells) == 1 else f"are {len(cells):,} cells"
-        advice = (
-            "put quotation marks around a text with commas in it"
-            if suffix == ".csv"
-            else "take tabs and line ends out of the texts"
-        )
-        on_bad_row(
-            f"{origin}, row {number:,}", f"there {amount}; the first row has {width:,}; {advice}"
-        )
-
-
-def check_separator(first: Sequence[str], where: str, suffix: str) -> None:
-    """Insists that a table whose first row has one cell has one column.
-
-    Raises:
-        InputError: If its cells seem to be separated by something else.
-    """
-    other = next((mark for mark in ("\t", ";", "|", ",") if mark in first[0]), None)
-    if len(first) > 1 or other is None:
-        return
-    expected = "a comma" if suffix == ".csv" else "a tab"
-    shown = first[0] if len(first[0]) <= 60 else first[0][:60] + "…"
-    raise InputError(
-        f"{where}: this is one cell, {shown!r}; in a {suffix} file {expected} separates cells; "
-        + ("rename it to .tsv." if other == "\t" else "convert the file.")
-    )

@@ -12,23 +12,30 @@ from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, overload
 
-from clozeworks.data.files.compression import Position, check_format
+from clozeworks.data.files.compression import Position
 from clozeworks.data.files.encodings import check_characters, printable
 from clozeworks.data.files.fields import absent, is_number, json_type, text_columns
-from clozeworks.data.files.lines import DEFAULT_ENCODING, STANDARD_INPUT, read_lines, stream_lines
+from clozeworks.data.files.file_format import SEPARATED_SUFFIXES, FileFormat
+from clozeworks.data.files.lines import (
+    STANDARD_INPUT,
+    FileNotes,
+    numbered_lines,
+    read_lines,
+    stream_lines,
+)
 from clozeworks.data.files.parquet import parquet_rows, strings
-from clozeworks.data.files.tables import (
-    NumberedObject,
+from clozeworks.data.files.separated import (
+    Dialect,
     TableLine,
     check_separator,
+    dialect_of,
     even_rows,
-    json_objects,
     separated_rows,
 )
+from clozeworks.data.files.tables import NumberedObject, json_objects
 from clozeworks.errors import SET, InputError, SettingError
 
 TEXT_SUFFIXES = (".csv", ".json", ".jsonl", ".parquet", ".tsv", ".txt")
-HEADER_SUFFIXES = (".csv", ".tsv")
 
 # The number of a line or row, and its texts: one per column.
 NumberedTexts = tuple[int, Sequence[str | None]]
@@ -77,6 +84,8 @@ class Texts:
     """The file, or `standard input`."""
     skipped: int = 0
     """How many blank ones were left out."""
+    notes: tuple[str, ...] = ()
+    """What was found out or done while they were read, in sentences."""
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -87,7 +96,7 @@ def read_texts(
     *,
     column: str | None = None,
     header: bool | None = None,
-    encoding: str = DEFAULT_ENCODING,
+    file_format: FileFormat | None = None,
     skip_blank: bool = False,
 ) -> Texts:
     """Reads every text of a file, or of a stream, which has one per line.
@@ -98,7 +107,7 @@ def read_texts(
         source: A file, or an open stream.
         column: The column or field that holds the text.
         header: Whether the first row of csv and tsv is a header; it is if not given.
-        encoding: The encoding of the characters.
+        file_format: How the source is read.
         skip_blank: Whether to leave out blank texts rather than to stop at them.
 
     Raises:
@@ -107,17 +116,23 @@ def read_texts(
         SettingError: If there is no header that `header` could be about.
     """
     origin = printable(source) if isinstance(source, Path) else STANDARD_INPUT
+    file_format, notes = file_format or FileFormat(), FileNotes()
     if isinstance(source, Path):
-        check_header([source], header)
-        columns = None if column is None else [column]
-        unit, rows = text_rows(source, columns=columns, header=header, encoding=encoding)
+        check_header([source], header, file_format)
+        unit, rows = text_rows(
+            source,
+            columns=None if column is None else [column],
+            header=header,
+            file_format=file_format,
+            notes=notes,
+        )
     else:
         if column is not None or header is not None:
             name = "--header" if column is None else "--column"
             rule = f"{origin} has no columns, each line is a text"
             raise SettingError(name, SET, rule, f"leave {name} out")
-        lines = chain.from_iterable(stream_lines(source, encoding=encoding, origin=origin))
-        unit, rows = _line_rows(lines)
+        arriving = stream_lines(source, file_format, origin=origin, notes=notes)
+        unit, rows = _line_rows(chain.from_iterable(arriving), origin, notes)
     texts: list[str] = []
     numbers = array("q")
     skipped = 0
@@ -136,17 +151,20 @@ def read_texts(
         what = f"only blank {unit}s" if skipped else "no texts"
         raise InputError(f"{origin} holds {what}; there must be at least one text; check the file.")
     locations = SourceLocations(numbers, lambda number: f"{origin}, {unit} {number:,}")
-    return Texts(texts, locations, origin, skipped)
+    return Texts(texts, locations, origin, skipped, notes.sentences())
 
 
-def check_header(files: Iterable[Path], header: bool | None) -> None:
+def check_header(
+    files: Iterable[Path], header: bool | None, file_format: FileFormat | None = None
+) -> None:
     """Insists that `header` has an effect: that one of the files can have a header.
 
     Raises:
         SettingError: If `header` is given and there is no such file.
     """
-    suffixes = {check_format(path, TEXT_SUFFIXES) for path in files}
-    if header is not None and not suffixes & set(HEADER_SUFFIXES):
+    file_format = file_format or FileFormat()
+    suffixes = {file_format.check(path, TEXT_SUFFIXES) for path in files}
+    if header is not None and not suffixes & set(SEPARATED_SUFFIXES):
         option = "--header" if header else "--no-header"
         rule = "no input is a .csv or .tsv file, and no other has a header"
         raise SettingError(option, SET, rule, f"leave {option} out")
@@ -157,18 +175,20 @@ def text_rows(
     *,
     columns: Sequence[str] | None = None,
     header: bool | None = None,
-    encoding: str = DEFAULT_ENCODING,
+    file_format: FileFormat | None = None,
     position: Position | None = None,
+    notes: FileNotes | None = None,
 ) -> TextRows:
     """Reads texts from columns of a file, or its lines.
 
-    The suffix of the file chooses its format; all but parquet may be compressed (`.gz`, `.bz2`,
-    `.xz`, `.zst`):
+    The suffix of the file chooses its format, if it is not named; all but parquet may be compressed
+    (`.gz`, `.bz2`, `.xz`, `.zst`):
 
     - `.txt`: one text per line.
     - `.jsonl`: per line an object, or a string; `.json`: a list of objects or strings.
     - `.csv`: a table. A text may span lines if it is in quotation marks.
-    - `.tsv`: a table, without quoting.
+    - `.tsv`: a table, in which quotation marks are part of the texts unless all of it says
+      otherwise.
     - `.parquet`: a table.
 
     Rows are counted as a spreadsheet shows them: the header of csv and tsv is row 1.
@@ -178,35 +198,40 @@ def text_rows(
         columns: The columns or fields that hold the texts, by name or number. The default is
             `text`, or the only column of strings.
         header: Whether the first row of csv and tsv is a header; it is if not given.
-        encoding: The encoding of the characters, as for `read_lines`.
+        file_format: How the file is read, as for `read_lines`.
         position: Called now and then with the bytes of the file read so far.
+        notes: Collects what there is to say, such as bytes that are not text.
 
     Raises:
         InputError: If the file cannot be used as it is; while it is read, with the line.
         MissingExtra: If its format needs a library that is not installed.
     """
     origin = printable(path)
-    suffix = check_format(path, TEXT_SUFFIXES)
+    file_format = file_format or FileFormat()
+    notes = notes if notes is not None else FileNotes()
+    suffix = file_format.check(path, TEXT_SUFFIXES)
     if suffix == ".parquet":
-        rows = parquet_rows(path, position, partial(strings, columns))
+        longest = file_format.max_row_length
+        rows = parquet_rows(path, position, partial(strings, columns), longest=longest)
         return "row", (row for row in rows if row[0])
-    lines = read_lines(path, encoding=encoding, position=position)
+    lines = read_lines(path, file_format, position=position, notes=notes)
     if suffix == ".txt":
         if columns:
             raise InputError(
                 f"{origin} has no columns, and --column is {columns[0]!r}; a .txt file is nothing "
                 "but text; leave out --column."
             )
-        return _line_rows(lines)
-    if suffix in HEADER_SUFFIXES:
-        separated = separated_rows(lines, origin, suffix)
-        return "row", _separated(separated, origin, suffix, columns, header is not False)
-    unit, objects = json_objects(lines, origin, suffix)
+        return _line_rows(lines, origin, notes)
+    if suffix in SEPARATED_SUFFIXES:
+        dialect, lines = dialect_of(lines, suffix, file_format, notes)
+        separated = separated_rows(lines, origin, dialect, notes)
+        return "row", _separated(separated, origin, dialect, columns, header is not False)
+    unit, objects = json_objects(lines, origin, suffix, notes=notes)
     return unit, _fields(objects, f"{origin}, {unit}", columns)
 
 
-def _line_rows(lines: Iterable[str]) -> TextRows:
-    return "line", ((number, (line,)) for number, line in enumerate(lines, start=1))
+def _line_rows(lines: Iterable[str], origin: str, notes: FileNotes) -> TextRows:
+    return "line", ((number, (line,)) for number, line in numbered_lines(lines, origin, notes))
 
 
 def _fields(
@@ -237,17 +262,21 @@ def _fields(
 
 
 def _separated(
-    rows: Iterator[TableLine], origin: str, suffix: str, columns: Sequence[str] | None, header: bool
+    rows: Iterator[TableLine],
+    origin: str,
+    dialect: Dialect,
+    columns: Sequence[str] | None,
+    header: bool,
 ) -> Iterator[NumberedTexts]:
     first_number, first = next(rows, (1, []))
     names = first if header else [str(number) for number in range(1, len(first) + 1)]
     where = f"{origin}, row {first_number:,}"
     if len(first) == 1 and not columns:
-        check_separator(first, where, suffix)
+        check_separator(first, where, dialect)
     indices = text_columns(names, columns, where, bool) if columns else []
     if not header and first:
         rows = chain([(first_number, first)], rows)
-    for number, row in even_rows(rows, len(first), origin, suffix):
+    for number, row in even_rows(rows, len(first), origin, dialect):
         if not indices:
             is_text = [len(row) == 1 or not (cell == "" or is_number(cell)) for cell in row]
             indices = text_columns(names, columns, where, is_text.__getitem__)

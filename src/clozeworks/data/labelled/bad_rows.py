@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from clozeworks.data.files.lines import FileNotes
 from clozeworks.errors import InputError
 
 # Reading ends after so many bad rows; what is wrong with all of them is clear by then.
@@ -31,12 +32,14 @@ class BadRows:
     Attributes:
         rows: Those that cannot be used.
         repaired: Those that could be used after a small repair; `what` says which.
+        notes: What there is to say about how the files were read.
     """
 
     def __init__(self, *, skip: bool = False) -> None:
         self.skip = skip
         self.rows: list[BadRow] = []
         self.repaired: list[BadRow] = []
+        self.notes = FileNotes()
 
     def add(self, source_location: str, what: str) -> None:
         """Notes a bad row; the message says what is wrong and what to do, without a full stop.

@@ -81,6 +81,24 @@ def parse_columns(written: str, item: type[Item]) -> dict[str, str]:
     return named
 
 
+def named_columns(columns: Any, item: type[Item]) -> dict[str, str]:
+    """The columns that a program names: a dict by role, or what `parse_columns` reads.
+
+    Raises:
+        SettingError: If it is neither.
+        UnknownName: If such items have no such role.
+    """
+    if columns is None or isinstance(columns, str):
+        return parse_columns(columns, item) if columns else {}
+    if not isinstance(columns, Mapping) or not all(
+        isinstance(role, str) and isinstance(column, str | int) for role, column in columns.items()
+    ):
+        example = {role.name: "…" for role in item.roles[:2]}
+        rule = "it must say which column is what"
+        raise SettingError("columns", columns, rule, f"write it like {example}")
+    return {role: str(column) for role, column in columns.items()}
+
+
 def find_columns(
     table: Table, item: type[Item], named: Mapping[str, str], header: bool | None = None
 ) -> tuple[Table, tuple[Column, ...]]:

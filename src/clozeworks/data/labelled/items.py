@@ -251,7 +251,7 @@ class Item:
 
     @classmethod
     def written_file(
-        cls, path: Path, suffix: str, encoding: str, source_locations: Collection[str]
+        cls, path: Path, suffix: str, reading: "Reading", source_locations: Collection[str]
     ) -> "WrittenFile | None":
         """The rows of a file with a layout of its own as they were written; None for a table."""
         return None

@@ -24,7 +24,8 @@ LabelKind = Literal["one", "several", "numbers", "none"]
 
 # So many of the labels must be numbers for the others to be taken for mistakes.
 _MOSTLY = 0.95
-_WHOLE = re.compile(r"[+-]?[0-9]+")
+_WHOLE = re.compile(r"[+-]?[0-9]{1,300}")  # Python refuses to read thousands of digits
+_LARGEST = 10**300
 _SHOWN = 12
 
 
@@ -84,6 +85,8 @@ def _name(value: object) -> str:
         return str(value).lower()
     if isinstance(value, str) and value.strip():
         return value.strip()
+    if isinstance(value, int) and abs(value) >= _LARGEST:
+        raise ValueError("a label is a number of more than 300 digits; correct it")
     if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
         return str(int(value) if value == int(value) else value)
     what = "empty" if is_empty(value) else _kind_of(value)

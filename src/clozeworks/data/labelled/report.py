@@ -10,12 +10,12 @@ from clozeworks.data.labelled.items import Item
 from clozeworks.data.labelled.labels import check_labels, ordered
 from clozeworks.data.labelled.oddities import Finding, findings
 from clozeworks.data.labelled.reading import Labelled
+from clozeworks.data.labelled.vocabulary_fit import VocabularyFit, token_counts
 from clozeworks.errors import InputError, SettingError
 from clozeworks.spec import PositiveInt, check
 from clozeworks.text.characters import words_of
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
-_AT_A_TIME = 1_000
 _LISTED = 20
 
 
@@ -98,6 +98,8 @@ class DataPart:
     """The rows with more tokens than the window has."""
     answers: tuple[Amount, ...] = ()
     """How many questions have an answer, and how many are known to have none."""
+    vocabulary: VocabularyFit | None = None
+    """The tokens that the vocabulary does not know; None without a tokenizer, or one of bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +150,14 @@ def report_on(
         warnings = check_labels(train, dev).warnings
     except InputError as error:
         obstacle = str(error)
+    parts = [_part(data, tokenizer, window) for data in (train, dev) if data is not None]
+    fits = [part.vocabulary for part in parts if part.vocabulary and part.vocabulary.is_bad]
     return Report(
         train.task,
-        _part(train, tokenizer, window),
-        None if dev is None else _part(dev, tokenizer, window),
+        parts[0],
+        parts[1] if dev is not None else None,
         findings(train.items, () if dev is None else dev.items),
-        warnings,
+        (*warnings, *(fit.sentence() for fit in fits[:1])),
         obstacle,
     )
 
@@ -161,9 +165,9 @@ def report_on(
 def _part(data: Labelled, tokenizer: Tokenizer | None, window: int | None) -> DataPart:
     items = data.items
     lengths = list(_lengths(items))
-    over = None
+    over = vocabulary = None
     if tokenizer is not None:
-        tokens = _tokens(items, tokenizer)
+        tokens, vocabulary = token_counts(items, tokenizer)
         targets = _gold_texts(items) if data.item.writes else []
         lengths.append(Spread.of("source tokens" if targets else "tokens", tokens))
         if targets:
@@ -191,6 +195,7 @@ def _part(data: Labelled, tokenizer: Tokenizer | None, window: int | None) -> Da
         tuple(lengths),
         over,
         _amounts(Counter(item.gold_state for item in items if item.gold_state), len(items)),
+        vocabulary,
     )
 
 
@@ -218,13 +223,3 @@ def _lengths(items: Sequence[Item]) -> Iterable[Spread]:
 def _gold_texts(items: Sequence[Item]) -> list[str]:
     """What is to be found or written, where that is known."""
     return [text for item in items for text in item.gold_texts]
-
-
-def _tokens(items: Sequence[Item], tokenizer: Tokenizer) -> list[int]:
-    lengths: list[int] = []
-    for begin in range(0, len(items), _AT_A_TIME):
-        some = items[begin : begin + _AT_A_TIME]
-        columns = list(zip(*(item.texts for item in some), strict=True))
-        pairs = columns[1] if len(columns) > 1 else None
-        lengths.extend(map(len, tokenizer.encode(columns[0], pairs)))
-    return lengths

@@ -15,10 +15,11 @@ from itertools import dropwhile
 from pathlib import Path
 from typing import Any
 
-from clozeworks.data.files.compression import check_format
 from clozeworks.data.files.encodings import lone_surrogate, open_file, printable
-from clozeworks.data.files.lines import read_lines
-from clozeworks.data.files.tables import json_document, one_object_per_line, separated_rows
+from clozeworks.data.files.file_format import SEPARATED_SUFFIXES
+from clozeworks.data.files.lines import FileNotes, read_lines
+from clozeworks.data.files.separated import Dialect, dialect_of, separated_rows
+from clozeworks.data.files.tables import document_lines, json_document, one_object_per_line
 from clozeworks.data.labelled.columns import Column
 from clozeworks.data.labelled.reading import Labelled
 from clozeworks.errors import InputError
@@ -42,6 +43,10 @@ class WrittenFile:
     """Each row by its source location."""
     titles: dict[str, str] = field(default_factory=dict)
     """The article a row belongs to, where that is known."""
+    separator: str = "\t"
+    """What stands between cells."""
+    quoted_header: bool = False
+    """Whether a header that is added stands in quotation marks."""
     format: str = ""
     """What must be the same in files that are joined: the suffix, or what several share."""
     write: "Callable[[ChosenRows], bytes] | None" = None
@@ -102,7 +107,9 @@ def written_rows(data: Labelled, files: Sequence[Path]) -> WrittenRows:
     if first.width:
         # Without one, whether the first row is data would be guessed anew for each part.
         header = _header(data.columns, first.width)
-        first.head = ("," if first.suffix == ".csv" else "\t").join(header) + "\n"
+        # In quotation marks where others stand in them, so that each part shows how it is written.
+        names = [f'"{name}"' for name in header] if first.quoted_header else header
+        first.head = first.separator.join(names) + "\n"
     titles = {location: title for file in read for location, title in file.titles.items()}
     return WrittenRows(first.suffix, titles, header, read)
 
@@ -119,20 +126,22 @@ def _header(columns: Sequence[Column], width: int) -> tuple[str, ...]:
 
 
 def _read(path: Path, data: Labelled) -> WrittenFile:
-    suffix = check_format(path, data.item.suffixes, purpose=data.task)
+    suffix = data.reading.check(path, data.item.suffixes, data.task)
     kept = {item.source_location for item in data.items}
-    special = data.item.written_file(path, suffix, data.reading.encoding, kept)
+    special = data.item.written_file(path, suffix, data.reading, kept)
     if special is not None:
         return special
     origin = printable(path)
     if suffix == ".parquet":
         return _parquet_rows(path, origin)
-    lines = read_lines(path, encoding=data.reading.encoding)
-    if suffix in (".csv", ".tsv"):
+    notes = FileNotes()
+    lines = read_lines(path, data.reading, notes=notes)
+    if suffix in SEPARATED_SUFFIXES:
         read = kept | {row.source_location for row in data.bad.rows}
-        return _separated(lines, origin, suffix, read)
+        dialect, lines = dialect_of(lines, suffix, data.reading, notes)
+        return _separated(lines, origin, suffix, dialect, notes, read)
     if suffix == ".json":
-        held = list(lines)
+        held = document_lines(lines, origin)
         if not one_object_per_line(held):
             return _list(json_document(held, origin), origin)
         lines = iter(held)
@@ -146,7 +155,12 @@ def _read(path: Path, data: Labelled) -> WrittenFile:
 
 
 def _separated(
-    lines: Iterator[str], origin: str, suffix: str, known: Collection[str]
+    lines: Iterator[str],
+    origin: str,
+    suffix: str,
+    dialect: Dialect,
+    notes: FileNotes,
+    known: Collection[str],
 ) -> WrittenFile:
     held: list[str] = []
 
@@ -155,10 +169,14 @@ def _separated(
             held.append(line)
             yield line
 
-    file = WrittenFile(suffix)
+    quoted_header = dialect.quoted and dialect.separator == "\t"
+    file = WrittenFile(suffix, separator=dialect.separator, quoted_header=quoted_header)
     titled: int | None = None
-    for number, cells in separated_rows(noted(), origin, suffix):
+    for number, cells in separated_rows(noted(), origin, dialect):
         location = f"{origin}, row {number:,}"
+        if notes.skips(location, cells):
+            held.clear()
+            continue
         # Lines without any cell come before the row.
         written = "\n".join(dropwhile(operator.not_, held)) + "\n"
         held.clear()

@@ -86,7 +86,7 @@ WRONG_LINE = (
             "a.tsv",
             b"a\tb\ncaf\xe9\tbar",
             "a.tsv, line 2: byte 0xE9 is not valid UTF-8; convert the file, or say what it is with "
-            "--encoding latin-1.",
+            "--encoding cp1252.",
         ),
         (
             "a.txt",

@@ -118,6 +118,14 @@ def test_numbers_of_rows_are_no_labels(labelled):
     assert read.description == "Columns: text=text (by its name); no column looks like the label."
 
 
+def test_of_two_columns_that_could_be_the_label_none_is_taken(labelled):
+    """Which of them is meant only the person knows."""
+    rows = "".join(f"a comment of some length {n},{n % 2},{n % 3}\n" for n in range(6))
+    read = labelled("a.csv", "kommentar,urteil,herkunft\n" + rows)
+    assert (read.kind, [item.label for item in read.items]) == ("none", [None] * 6)
+    assert "no column looks like the label" in read.description
+
+
 class TestHeaders:
     def test_data_where_the_header_should_be(self, wrong):
         say = "or say --header (data.header=true in a recipe)."
@@ -185,18 +193,18 @@ class TestHeaders:
 
     def test_other_separators(self, wrong):
         wrong(
-            "a.csv, row 1: this is one cell, 'text;label'; in a .csv file a comma separates cells; "
-            "convert the file.",
+            "a.csv, row 1: this is one cell, 'text;label'; a comma separates cells; say what does "
+            "with --separator ';'.",
             *("a.csv", "text;label\nx;1\n"),
         )
         wrong(
-            "a.csv, row 1: this is one cell, 'text\\tlabel'; in a .csv file a comma separates "
-            "cells; rename it to .tsv.",
+            "a.csv, row 1: this is one cell, 'text\\tlabel'; a comma separates cells; say what "
+            "does with --separator tab.",
             *("a.csv", "text\tlabel\nx\t1\n"),
         )
         long = "x" * 60
         wrong(
-            f"a.tsv, row 1: this is one cell, '{long}…'; in a .tsv file a tab separates cells; "
-            "convert the file.",
+            f"a.tsv, row 1: this is one cell, '{long}…'; a tab separates cells; say what does "
+            "with --separator ','.",
             *("a.tsv", f"{long},1\n"),
         )

@@ -4,7 +4,13 @@ import json
 
 import pytest
 
-from clozeworks.data.labelled.labels import check_labels, kind_of_labels, label_set, ordered
+from clozeworks.data.labelled.labels import (
+    check_labels,
+    kind_of_labels,
+    label_set,
+    ordered,
+    read_label,
+)
 from clozeworks.errors import InputError
 
 
@@ -93,6 +99,18 @@ def test_labels_of_another_kind(labelled, bad):
         *("a.jsonl", '{"text": "z", "label": true}\n{"text": "y", "label": 1}\n'),
         labels="numbers",
     )
+
+
+def test_labels_of_thousands_of_digits(labelled):
+    long = "1" * 4301
+    items = labelled("a.csv", f"text,label\nx,{long}\ny,2\n").items
+    assert label_set(items) == (long, "2")
+    huge = 10**400
+    assert kind_of_labels([huge, 2]) == "one"
+    with pytest.raises(ValueError, match="a label is a number of more than 300 digits; correct it"):
+        read_label(huge, "one")
+    with pytest.raises(ValueError, match=r"it must be a number; write it, like 3\.5"):
+        read_label(huge, "numbers")
 
 
 def test_order(rows):

@@ -1,11 +1,13 @@
 """Questions in the layout of SQuAD and in flat rows; answers that are not where they should be."""
 
 import json
+from dataclasses import replace
 
 import pyarrow
 import pytest
 from pyarrow import parquet
 
+from clozeworks.tasks.answer import Answer, Answered
 from clozeworks.tasks.spans.questions import AnswerSpan, QuestionItem
 from clozeworks.tasks.task import read_labelled
 
@@ -138,15 +140,57 @@ def test_places_are_not_counted_from_the_end(labelled):
         ({**asked(), "question": " "}, "the question is empty; give it one"),
         ({**asked(), "question": 3}, "the question is a number; it must be a string; correct it"),
         ({**asked(), "answers": 3}, "the answers are a number; write a list of answers"),
-        (
-            {**asked(), "answers": {"text": ["a"], "answer_start": []}},
-            "the answers have no list of texts and of as many positions; fix them",
+        *(
+            (
+                {**asked(), "answers": {"text": ["a"], "answer_start": start}},
+                "the answers have no list of texts and of as many positions; fix them",
+            )
+            for start in ([], 3, {"a": 1}, True)
+        ),
+        *(
+            (
+                asked(("Rome", start)),
+                f"the start of an answer is {shown}; it must be a whole number; fix it",
+            )
+            for start, shown in (
+                ("9" * 5000, f"'{'9' * 39}…"),
+                (10**4000, "a number"),
+                ([[3]], "a list"),
+                (1.5, "1.5"),
+            )
         ),
     ],
 )
 def test_bad_questions(bad, question, said):
     items = bad(PLACE, said, "a.json", squad(asked(("Rome", 17)), question), "answer")
     assert len(items) == 1
+
+
+def test_one_answer_that_is_found_keeps_the_question(labelled):
+    content = squad(asked(("Roma", 17), ("Rome", 17), ("Anna", None), ("Roma", 3)))
+    read = labelled("a.json", content, "answer")
+    item = read.items[0]
+    assert item.answers == (AnswerSpan("Rome", 17),)  # what is trained on
+    assert item.gold_texts == ("Rome", "Roma", "Anna")  # what is scored with
+    place = "a.json, question 1 (id q1): the answer"
+    rule = "has no known place in the context; it counts for scoring, not for training"
+    assert [*map(str, read.bad.repaired)] == [f"{place} 'Roma' {rule}", f"{place} 'Anna' {rule}"]
+    assert read.bad.rows == []
+
+
+def test_all_answers_score_and_are_written_again(labelled):
+    item = labelled("a.json", squad(asked(("Roma", 17), ("Rome", 17))), "answer").items[0]
+    said = Answered("Roma", 17, 21, 1.0, ())
+    assert Answer().measure([item], [said]).value == 1
+    assert Answer().mistakes([item], [said]) == []
+    again = labelled("b.jsonl", json.dumps(item.to_dict()), "answer").items[0]
+    assert replace(again, source_location=item.source_location) == item
+
+
+def test_a_question_of_which_no_answer_is_found_is_bad(bad):
+    content = squad(asked(("Rome", 17)), asked(("Roma", 1), ("Milan", 2)))
+    said = "the answer 'Roma' does not stand in the context; copy it from there"
+    bad(PLACE, said, "a.json", content, "answer")
 
 
 def test_overlapping_answers_count_as_two(bad):

@@ -109,7 +109,7 @@ def test_encodings(labelled, wrong):
     assert labelled("a.csv", content, encoding="latin-1").items[0].text == "schön"
     wrong(
         "a.csv, line 2: byte 0xF6 is not valid UTF-8; convert the file, or say what it is with "
-        "--encoding latin-1.",
+        "--encoding cp1252.",
         *("a.csv", content),
     )
 
@@ -175,14 +175,17 @@ def test_texts_to_fill(labelled, wrong):
 
 
 def test_unknown_suffixes_tasks_and_roles(wrong, folder):
-    packings = "all but .parquet also with .gz, .bz2, .xz, .zst; rename or convert the file."
-    known = f"classify reads .csv, .tsv, .jsonl, .json, .parquet, {packings}"
+    packings = (
+        "all but .parquet also with .gz, .bz2, .xz, .zst; say what it is with --format, such "
+    )
+    packings += "as --format "
+    known = f"classify reads .csv, .tsv, .jsonl, .json, .parquet, {packings}csv, or convert it."
     wrong(f"a.txt has the suffix '.txt'; {known}", "a.txt", "x")
     wrong(f"a has no suffix; {known}", "a", "x")
     wrong(f"a.parquet.gz has the suffix '.parquet.gz'; {known}", "a.parquet.gz", "x")
     wrong(
         "a.csv has the suffix '.csv'; tag reads .conll, .bio, .bioes, .bmes, .iob, "
-        f".iob2, .tsv, .txt, .conllu, .jsonl, .json, .parquet, {packings}",
+        f".iob2, .tsv, .txt, .conllu, .jsonl, .json, .parquet, {packings}txt, or convert it.",
         *("a.csv", "x", "tag"),
     )
     with pytest.raises(InputError, match=r"^b.txt does not exist; check the name and the folder"):
@@ -194,8 +197,8 @@ def test_unknown_suffixes_tasks_and_roles(wrong, folder):
     with pytest.raises(UnknownName, match=r"^columns for tag is 'text'; known: tags, words\.$"):
         read_labelled("a.csv", "tag", Reading(columns={"text": "1"}))
     for reading, said in (
-        (Reading(labels="one"), "--labels is 'one'"),
-        (Reading(separator="|"), "--separator is '|'"),
+        (Reading(labels="one"), "labels is 'one'"),
+        (Reading(label_separator="|"), "label_separator is '|'"),
     ):
         with pytest.raises(SettingError) as caught:
             read_labelled("a.bio", "tag", reading)
@@ -226,16 +229,16 @@ def test_several_files_share_the_kind_of_labels(save, folder):
 
 def test_separators(labelled):
     content = "text,label\nx,a|b\ny,\nz,b\n"
-    read = labelled("a.csv", content, separator="|")
+    read = labelled("a.csv", content, label_separator="|")
     assert [item.label for item in read.items] == [("a", "b"), (), ("b",)]
     assert labelled("a.csv", content, skip=True).items[0].label == "a|b"
-    with pytest.raises(SettingError, match=r"^--separator is empty; it must be a character such"):
-        Reading(separator="")
+    with pytest.raises(SettingError, match=r"^label_separator is empty; it must be a character "):
+        Reading(label_separator="")
     with pytest.raises(SettingError) as caught:
-        Reading(separator="|", labels="one")
+        Reading(label_separator="|", labels="one")
     assert str(caught.value) == (
-        "--separator is '|'; it stands between several labels, and --labels is 'one'; leave one of "
-        "them out."
+        "label_separator is '|'; it stands between several labels, and `labels` is 'one'; leave "
+        "one of them out."
     )
 
 
@@ -333,6 +336,7 @@ class TestBadRows:
     def test_quotation_marks(self, wrong):
         wrong(
             "a.csv, row 2: the quotation marks do not match (unexpected end of data); close each "
-            'one, and write "" for a quotation mark inside a text.',
+            'one, and write "" for one inside a text, or say --quoting none if they are part of '
+            "the texts.",
             *("a.csv", 'text,label\n"x,a\ny,b\n'),
         )

@@ -6,6 +6,7 @@ import pytest
 
 from clozeworks.data.labelled.oddities import OddRow, findings
 from clozeworks.data.labelled.report import Amount, Spread, report_on
+from clozeworks.data.labelled.vocabulary_fit import VocabularyFit
 from clozeworks.errors import SettingError
 from clozeworks.tasks.classify import TextItem
 from clozeworks.tasks.compare import PairItem
@@ -156,6 +157,43 @@ def test_answers(labelled):
     assert part.answers == (Amount("answered", 1, 0.5), Amount("without an answer", 1, 0.5))
     assert part.repaired == 1
     assert [s.what for s in part.lengths][-2:] == ["answer characters", "answer words"]
+
+
+def test_unknown_tokens_are_counted_and_warned_of(labelled):
+    tokenizer = train_from_iterator(["one two three"] * 3, kind="wordpiece", size=60)
+    train = labelled("a.csv", "text,label\n我们 one,a\n他 two,b\nthree,a\n")
+    report = report_on(train, tokenizer=tokenizer)
+    assert (report.train.vocabulary.tokens, report.train.vocabulary.unknown) == (6, 3)
+    warning = (
+        "50.0% of the tokens of these texts are unknown (3): the vocabulary does not fit them, and "
+        "a model learns nothing from what it does not know; choose a model for their language, or "
+        "extend its vocabulary with clozeworks tokenizer extend."
+    )
+    assert report.warnings[-1] == warning
+    known = labelled("b.csv", "text,label\none,a\ntwo,b\nthree,a\n")
+    report = report_on(known, tokenizer=tokenizer)
+    assert report.train.vocabulary.sentence() == "" and warning not in report.warnings
+    assert report_on(known, train, tokenizer=tokenizer).warnings[-1] == warning
+    assert report_on(known).train.vocabulary is None
+    of_bytes = train_from_iterator(["one two three"] * 3, kind="bpe", size=300)
+    assert report_on(train, tokenizer=of_bytes).train.vocabulary.unknown == 0
+
+
+@pytest.mark.parametrize(
+    ("unknown", "sentence"),
+    [
+        (0, ""),
+        (3, "Less than 0.1% of the tokens of these texts are unknown (3)."),
+        (60, "0.6% of the tokens of these texts are unknown (60)."),
+        (
+            400,
+            "4.0% of the tokens of these texts are unknown (400): the vocabulary fits them badly; "
+            "choose another model, or extend its vocabulary with clozeworks tokenizer extend.",
+        ),
+    ],
+)
+def test_what_is_said_of_unknown_tokens(unknown, sentence):
+    assert VocabularyFit(10_000, unknown).sentence() == sentence
 
 
 def test_tokens(labelled):

@@ -7,12 +7,12 @@ import pytest
 
 from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.labels import check_labels
-from clozeworks.data.labelled.reading import Reading
+from clozeworks.data.labelled.reading import Reading, read_items
 from clozeworks.data.labelled.report import report_on
 from clozeworks.data.labelled.splitting import split
 from clozeworks.errors import InputError
 from clozeworks.tasks.task import read_labelled
-from clozeworks.tasks.text_to_text.items import ChatItem, SourceItem, Turn
+from clozeworks.tasks.text_to_text.items import ChatItem, SourceItem, Turn, WritingItem
 
 TASK = "text-to-text"
 
@@ -51,7 +51,7 @@ def test_csv_columns_by_name_by_content_and_by_number(tmp_path):
     assert (
         found.description == "Columns: source=en (by what it holds), target=de (by what it holds)."
     )
-    other = read_labelled(path, TASK, Reading({"source": "de", "target": "1"}))
+    other = read_labelled(path, TASK, Reading(columns={"source": "de", "target": "1"}))
     assert other.items[0] == SourceItem(
         "Ein Mann schläft.", "A man sleeps.", source_location=f"{path}, row 2"
     )
@@ -129,7 +129,7 @@ def test_targets_stand_in_all_rows_or_in_none(tmp_path):
     with pytest.raises(InputError) as caught:
         read_labelled(chats, TASK)
     assert str(caught.value).endswith(
-        "line 2: the assistant does not speak last, and other rows have a target; let it speak, or "
+        "line 2: the assistant says nothing, and other rows have a target; let it speak, or "
         "drop the row with --skip-bad-rows."
     )
     kept = read_labelled(chats, TASK, bad=BadRows(skip=True))
@@ -142,15 +142,45 @@ def test_targets_stand_in_all_rows_or_in_none(tmp_path):
         check_labels(bare)
 
 
-def test_chats_in_which_the_assistant_never_speaks_last_are_no_lessons(tmp_path):
+def test_chats_that_end_with_the_user_teach_the_turns_they_have(tmp_path):
+    def said(*roles):
+        return {
+            "messages": [{"role": role, "content": f"{n} {role}"} for n, role in enumerate(roles)]
+        }
+
+    chats = lines(
+        tmp_path,
+        said("user", "assistant", "user"),
+        said("user", "assistant", "user", "assistant", "user", "user"),
+        said("system", "user", "assistant"),
+        said("user", "user"),
+    )
+    with pytest.raises(InputError, match=r"line 4: the assistant says nothing, and other rows hav"):
+        read_labelled(chats, TASK)
+    read = read_labelled(chats, TASK, bad=BadRows(skip=True))
+    assert (read.kind, len(read.bad.rows)) == ("targets", 1)
+    assert [item.target for item in read.items] == ["1 assistant", "3 assistant", "2 assistant"]
+    assert [len(item.turns) for item in read.items] == [2, 4, 3]
+    assert read.items[1].source_location.endswith("line 2")
+    check_labels(read)
+    # All of them end so: they teach no less.
+    path = lines(tmp_path, said("user", "assistant", "user"), name="alone.jsonl")
+    alone = read_labelled(path, TASK)
+    assert (alone.kind, [item.target for item in alone.items]) == ("targets", ["1 assistant"])
+    # Who asks about chats asks about all of their turns, and what is not there yet is no fault.
+    asked = read_items(chats, WritingItem, Reading(asks=True))
+    assert [len(item.turns) for item in asked.items] == [3, 6, 3, 2]
+
+
+def test_chats_in_which_the_assistant_never_speaks_are_no_lessons(tmp_path):
     chats = lines(tmp_path, *({"messages": [{"role": "user", "content": n}]} for n in "ab"))
     bare = read_labelled(chats, TASK)
     assert (bare.kind, len(bare.items)) == ("none", 2)
     with pytest.raises(InputError) as caught:
         check_labels(bare)
     assert str(caught.value) == (
-        f"{chats} has no targets, and training needs them: in no chat the assistant speaks last; "
-        "end each with a turn of the role assistant, or, if that stands in a column of its own, "
+        f"{chats} has no targets, and training needs them: in no chat the assistant speaks; "
+        "give each a turn of the role assistant, or, if that stands in a column of its own, "
         "name it with --columns target=NAME. Columns: messages=messages (by its name)."
     )
     turns = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]

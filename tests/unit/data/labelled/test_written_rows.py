@@ -36,7 +36,9 @@ def halves(save):
             content = rows.some({item.source_location for item in items})
             assert content == rows.some({item.source_location for item in items})
             path = save(f"part{rows.suffix}", content)
-            again = read_labelled(path, task, Reading({} if rows.header else data.reading.columns))
+            again = read_labelled(
+                path, task, Reading(columns={} if rows.header else data.reading.columns)
+            )
             assert [replace(i, source_location="") for i in again.items] == [
                 replace(i, source_location="") for i in items
             ]
