@@ -187,6 +187,9 @@ class Answer(Task[QuestionItem, Answered]):
     """How long contexts are read: windows of 384 tokens, each a third of that after the other, if
     not given."""
 
+    def __post_init__(self) -> None:
+        self.windows.refuse_cutting("an answer may stand anywhere in its context")
+
     @classmethod
     def prepare(cls, settings: Mapping[str, Any], data: TaskData) -> Prepared:
         """The task, with a threshold where questions may have no answer."""
@@ -326,6 +329,10 @@ class Answer(Task[QuestionItem, Answered]):
             return Answered("", None, None, score, rated, lead, windows)
         first = texts[0]
         return Answered(first.text, first.begin, first.end, first.score, rated, lead, windows)
+
+    def compared(self, item: Any, answer: Answered) -> tuple[Any, Any]:
+        """The texts of all right answers, and the one that was given."""
+        return item.gold_texts, answer.text
 
     def measure(
         self, items: Sequence[QuestionItem], answers: Sequence[Answered], *, intervals: bool = False

@@ -4,7 +4,8 @@ Paper: Devlin et al. 2019 (a projection of the pooled first token).
 Data: texts, each with a label, a set of labels, or a number.
 Hides and asks: hides nothing; asks each window for its text's label.
 Loss: -log softmax for one label, if wanted smoothed and weighted (`label_loss`); for several the
-mean over labels of the binary cross-entropy; for a number the squared error.
+mean over labels of the binary cross-entropy; for a number the squared error, in standard
+deviations of the training items (`standardization`).
 Relations: `Compare` is the same for two texts. Long texts are read through windows; every window
 learns the label of its text, and an answer is the mean over windows, each counting for the tokens
 it judges.
@@ -54,6 +55,7 @@ from clozeworks.objectives.batch import ANSWERS, BatchTensors
 from clozeworks.spec import Above, Below, spec
 from clozeworks.tasks.labels.loss import LabelLoss
 from clozeworks.tasks.labels.names import check_names, number_of, right_label
+from clozeworks.tasks.labels.standardization import Standardization
 from clozeworks.tasks.metrics.calibration import calibration_bins
 from clozeworks.tasks.metrics.classification import one_label, several_labels
 from clozeworks.tasks.metrics.labels import KnownLabels, numbered_labels, per_label
@@ -129,7 +131,7 @@ class LabelledTexts(Item):
     ) -> tuple[Sequence[Item], str]:
         """Reads the labels, whose kind shows in all of them together."""
         cells = [(item.gold, item.source_location) for item in items]
-        labels, kind = read_labels(cells, reading.labels, reading.separator, bad)
+        labels, kind = read_labels(cells, reading.labels, reading.label_separator, bad)
         return [replace(items[number], label=label) for number, label in labels.items()], kind  # type: ignore[type-var]
 
     @classmethod
@@ -171,13 +173,15 @@ class Classified:
     """The probability of every label; empty for a number."""
     windows: int = 1
     """Through how many windows it was read."""
+    truncated: bool = False
+    """Whether only a part of it was read, as the model was trained."""
 
     def to_dict(self, top: int | None = None) -> dict[str, Any]:
         """As JSON can hold it; `top` is how many scores are kept."""
         label = list(self.label) if isinstance(self.label, tuple) else self.label
         scores = {"score": self.score, "scores": best_scores(self.scores, top)}
-        is_number = self.score is None
-        return {"label": label, **({} if is_number else scores), "windows": self.windows}
+        reading = {"windows": self.windows, **({"truncated": True} if self.truncated else {})}
+        return {"label": label, **({} if self.score is None else scores), **reading}
 
     def __str__(self) -> str:
         if isinstance(self.label, float):
@@ -195,7 +199,7 @@ class Classify(LabelSetTask[Any, Classified]):
     summary: ClassVar[str] = "label texts: one label, several, or a number"
     description: ClassVar[str] = (
         "Give each text its label; or several labels, or a number, as the model was trained. Long "
-        "texts are read through windows, never truncated."
+        "texts are read through windows; they are truncated only if the model was trained so."
     )
     title: ClassVar[str] = "Text classification"
     ability: ClassVar[str] = "classify texts"
@@ -209,6 +213,7 @@ class Classify(LabelSetTask[Any, Classified]):
             "-k",
         )
     }
+    can_truncate: ClassVar[bool] = True
     can_probe: ClassVar[bool] = True
     python_usage: ClassVar[str] = 'outputs = model.classify(["a text"])'
     pipeline_input: ClassVar[str] = '"a text"'
@@ -230,6 +235,11 @@ class Classify(LabelSetTask[Any, Classified]):
     windows: Windows = Windows()
     label_loss: LabelLoss = LabelLoss()
     """How much each label counts, and how sure a model should be of it; for one label."""
+    standardize: bool = True
+    """Whether numbers are learned as distances from their mean in standard deviations; what a model
+    predicts and what is saved are the numbers themselves in any case."""
+    standardization: Standardization = Standardization()
+    """In which units the head predicts numbers while it is trained; it follows from the data."""
 
     def __post_init__(self) -> None:
         check_names(self.labels)
@@ -321,9 +331,10 @@ class Classify(LabelSetTask[Any, Classified]):
         return [Target(label=self.right(item))] * len(windows)
 
     def right(self, item: TextItem) -> NDArray[Any]:
-        """The label's number; a row of zeros and ones; or the number itself."""
+        """The label's number; a row of zeros and ones; or the number as the head predicts it."""
         if self.problem == "number":
-            return np.asarray(number_of(item.label, item.source_location), np.float32)
+            number = number_of(item.label, item.source_location)
+            return np.asarray(self.standardization.to_head(number), np.float32)
         if self.problem == "one":
             return np.asarray(right_label(item.label, self.labels, item.source_location))
         row = np.zeros(len(self.labels), np.float32)
@@ -332,12 +343,20 @@ class Classify(LabelSetTask[Any, Classified]):
             row[right_label(label, self.labels, item.source_location)] = 1
         return row
 
-    def settled(self, items: Sequence[Any]) -> Self:
+    def settled(self, items: Sequence[Any], head: HeadSpec | None = None) -> Self:
         """The same task with what depends on the training items as numbers."""
+        if self.problem == "number" and self.standardize:
+            values = (number_of(item.label, item.source_location) for item in items)
+            seen = Standardization.of(values, centred=head is None or head.has_bias)
+            return replace(self, standardization=seen)
         if self.problem != "one":
             return self
         gold = (self.labels[int(self.right(item))] for item in items)
         return replace(self, label_loss=self.label_loss.settled(self.labels, gold))
+
+    def to_save(self) -> Self:
+        """The same task, its head predicting numbers as they are."""
+        return replace(self, standardization=Standardization())
 
     def losses(
         self, model: Model, hidden_states: Tensor, tensors: BatchTensors
@@ -373,9 +392,10 @@ class Classify(LabelSetTask[Any, Classified]):
     ) -> Classified:
         """The label of a text from the logits of its windows."""
         each = np.stack(logits).astype(np.float64)
+        read = len(windows), any(window.dropped for window in windows)
         if self.problem == "number":
-            value = float(_weights(windows) @ each[:, 0])
-            return Classified(value, None, {}, len(windows))
+            value = self.standardization.from_head(float(_weights(windows) @ each[:, 0]))
+            return Classified(value, None, {}, *read)
         by_window = softmax(each) if self.problem == "one" else 1 / (1 + np.exp(-each))
         if len(windows) == 1:
             probabilities = by_window[0]
@@ -387,10 +407,10 @@ class Classify(LabelSetTask[Any, Classified]):
         named = dict(zip(self.labels, probabilities.tolist(), strict=True))
         if self.problem == "one":
             best = int(probabilities.argmax())
-            return Classified(self.labels[best], named[self.labels[best]], named, len(windows))
+            return Classified(self.labels[best], named[self.labels[best]], named, *read)
         held = tuple(label for label, probability in named.items() if probability >= self.threshold)
         surest = min((named[label] for label in held), default=1 - float(probabilities.max()))
-        return Classified(held, surest, named, len(windows))
+        return Classified(held, surest, named, *read)
 
     def measure(
         self, items: Sequence[Any], answers: Sequence[Classified], *, intervals: bool = False
@@ -410,7 +430,9 @@ class Classify(LabelSetTask[Any, Classified]):
                 measured = several_labels(
                     gold > 0.5, probabilities >= self.threshold, self.labels, intervals=intervals
                 )
-        return measured if self.metric is None else with_primary(measured, self.metric)
+        return (
+            measured if self.metric is None else with_primary(measured, self.metric, "task.metric")
+        )
 
     def baseline(self, train: Sequence[Any], dev: Sequence[Any]) -> tuple[str, list[Classified]]:
         """The answer that suits most training items."""

@@ -60,7 +60,8 @@ class Compare(Classify):
     summary: ClassVar[str] = "compare two texts: entailment, paraphrase, similarity"
     description: ClassVar[str] = (
         "Say how the two texts of each pair are related: entailment, paraphrase, similarity. If "
-        "two texts do not fit together, the longer one is read through windows, never truncated."
+        "two texts do not fit together, the longer one is read through windows; it is truncated "
+        "only if the model was trained so."
     )
     title: ClassVar[str] = "Comparison of two texts"
     ability: ClassVar[str] = "compare texts"

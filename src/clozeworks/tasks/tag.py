@@ -201,6 +201,7 @@ class Tag(LabelSetTask[WordsItem, Tagged]):
 
     def __post_init__(self) -> None:
         check_names(self.labels)
+        self.windows.refuse_cutting("every word needs a tag")
         if self.crf:
             self.label_loss.refuse_unless_plain("crf is true")
         assert self.moves is not None  # complains about labels that are not of the scheme
@@ -217,7 +218,7 @@ class Tag(LabelSetTask[WordsItem, Tagged]):
         if not scheme.begins:
             return {"scheme": scheme.name, **settings}, train, dev, []
         chosen = settings.get("scheme")
-        target = find_scheme(chosen) if chosen else BIO if scheme is IOB1 else scheme
+        target = find_scheme(chosen, "task.scheme") if chosen else BIO if scheme is IOB1 else scheme
         tags = {tag for item in train.items for tag in item.tags or ()}
         spelling = spelling_of(tags) or PLAIN_SPELLING
         used = "" if scheme is target else f"; they are used as {target.name}"
@@ -324,7 +325,7 @@ class Tag(LabelSetTask[WordsItem, Tagged]):
             targets.append(Target(tokens=tokens))
         return targets
 
-    def settled(self, items: Sequence[WordsItem]) -> Self:
+    def settled(self, items: Sequence[WordsItem], head: HeadSpec | None = None) -> Self:
         """The same task with what depends on the training items as numbers."""
         gold = (tag for item in items for tag in item.tags or ())
         return replace(self, label_loss=self.label_loss.settled(self.labels, gold))
@@ -420,6 +421,10 @@ class Tag(LabelSetTask[WordsItem, Tagged]):
             entities.append(TaggedEntity(entity.type, item.text[begin:end], begin, end, score))
         return tuple(entities)
 
+    def compared(self, item: Any, answer: Tagged) -> tuple[Any, Any]:
+        """The tags of the words."""
+        return item.tags, answer.tags
+
     def measure(
         self, items: Sequence[WordsItem], answers: Sequence[Tagged], *, intervals: bool = False
     ) -> Measured:
@@ -435,7 +440,9 @@ class Tag(LabelSetTask[WordsItem, Tagged]):
                 values=entities.values | measured.values,
                 intervals=entities.intervals | measured.intervals,
             )
-        return measured if self.metric is None else with_primary(measured, self.metric)
+        return (
+            measured if self.metric is None else with_primary(measured, self.metric, "task.metric")
+        )
 
     def baseline(
         self, train: Sequence[WordsItem], dev: Sequence[WordsItem]

@@ -32,16 +32,18 @@ from clozeworks.core.model import Model
 from clozeworks.data.files.tables import Table
 from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.columns import find_columns
+from clozeworks.data.labelled.in_memory import DataSource
 from clozeworks.data.labelled.items import Item, wrong_text
 from clozeworks.data.labelled.labels import AskedKind
 from clozeworks.data.labelled.reading import Labelled, Reading, read_items
-from clozeworks.errors import InputError, UnknownName
+from clozeworks.errors import InputError, SettingError, UnknownName
 from clozeworks.generate.prompts import GenerationRequest
 from clozeworks.objectives.batch import ANSWERS, BatchBuilder, Vocabularies
 from clozeworks.objectives.objective import Objective
 from clozeworks.rng import RandomStream
 from clozeworks.spec import spec
 from clozeworks.tasks.labels.names import labels_of, published_labels
+from clozeworks.tasks.labels.standardization import Standardization
 from clozeworks.tasks.metrics.labels import KnownLabels
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.results.details import Detail, MarkedText, Mistake
@@ -182,6 +184,8 @@ class Task(Objective, Generic[ItemType, AnswerType]):
     """How often a large set is gone through in fine-tuning."""
     can_augment: ClassVar[bool] = True
     """Whether texts may change while what is right stays."""
+    can_truncate: ClassVar[bool] = False
+    """Whether an item may be cut to one window (`windows.keep`)."""
     can_probe: ClassVar[bool] = False
     """Whether a regression on frozen vectors can do it."""
     writes: ClassVar[bool] = False
@@ -198,7 +202,7 @@ class Task(Objective, Generic[ItemType, AnswerType]):
     @classmethod
     def read(
         cls,
-        files: Sequence[Path | str],
+        files: Sequence[DataSource],
         settings: Mapping[str, Any],
         reading: Reading,
         bad: BadRows,
@@ -218,11 +222,11 @@ class Task(Objective, Generic[ItemType, AnswerType]):
         return read_items(files, cls.item_type, reading, bad=bad)
 
     @classmethod
-    def items_from(cls, rows: Sequence[Any]) -> list[Item]:
+    def items_from(cls, rows: Sequence[Any], named: Mapping[str, str] | None = None) -> list[Item]:
         """Items from what a program has: texts, tuples of texts, rows with named columns, or items.
 
-        Columns are found as in files: by their usual names, or by what they hold. Labels stay as
-        they are.
+        Columns are found as in files: by their usual names, or by what they hold; `named` are those
+        that a person named, by role. Labels stay as they are.
 
         Raises:
             InputError: If one of them cannot be used.
@@ -232,8 +236,14 @@ class Task(Objective, Generic[ItemType, AnswerType]):
         table = Table("the items", "row", names, [])
         table.rows.extend(enumerate([row.get(name) for name in names] for row in tables))
         has_lists = any(isinstance(cell, list) for row in tables for cell in row.values())
-        kind = cls.item_type.asked_as((), has_lists) if tables else cls.item_type
-        columns = find_columns(table, kind, {})[1] if tables else ()
+        named = dict(named or {})
+        kind = cls.item_type.asked_as(named, has_lists) if tables else cls.item_type
+        for role in named:
+            if role not in [each.name for each in kind.roles]:
+                raise UnknownName(
+                    f"columns for {kind.command}", role, [each.name for each in kind.roles]
+                )
+        columns = find_columns(table, kind, named)[1] if tables else ()
         bad, items = BadRows(), []
         for number, row in enumerate(rows, start=1):
             location = f"item {number:,}"
@@ -293,12 +303,23 @@ class Task(Objective, Generic[ItemType, AnswerType]):
         """What rows of files become that it is measured on."""
         return self.item_type
 
-    def read_to_measure(self, file: Path, reading: Reading, bad: BadRows) -> Labelled:
-        """Reads a file that a trained model is measured on."""
-        return read_items(file, self.files_hold(), reading, bad=bad)
+    def read_to_measure(
+        self, files: Sequence[DataSource], reading: Reading, bad: BadRows
+    ) -> Labelled:
+        """Reads files that a trained model is measured on."""
+        return read_items(files, self.files_hold(), reading, bad=bad)
 
-    def settled(self, items: Sequence[ItemType]) -> Self:
-        """The same task with what depends on the training items as numbers."""
+    def settled(self, items: Sequence[ItemType], head: HeadSpec | None = None) -> Self:
+        """The same task with what depends on the training items as numbers.
+
+        Args:
+            items: The items to learn from.
+            head: The head that learns; one with a bias if not given.
+        """
+        return self
+
+    def to_save(self) -> Self:
+        """The same task as it stands in a model folder, without what only training needs."""
         return self
 
     # From a checkpoint to a task.
@@ -343,6 +364,11 @@ class Task(Objective, Generic[ItemType, AnswerType]):
     def label_kind(self) -> AskedKind | None:
         """What the label of an item is: one label, several, or a number; None for anything else."""
         return None
+
+    @property
+    def standardization(self) -> Standardization:
+        """In which units the head predicts numbers; as they are where there are none."""
+        return Standardization()
 
     @property
     def windows(self) -> Windows:
@@ -420,10 +446,21 @@ class Task(Objective, Generic[ItemType, AnswerType]):
         """How good answers are, compared with the labels of the items."""
         raise NotImplementedError
 
+    def compared(self, item: ItemType, answer: AnswerType) -> tuple[Any, Any]:
+        """What is right for an item and what was predicted, for a metric of the user's own."""
+        return getattr(item, "gold", None), getattr(answer, "label", answer)
+
     @property
     def cost_value(self) -> str | None:
         """Which of the measured values is what an item costs; None if none of them is."""
         return None
+
+    def measured_loss(self, measured: Measured) -> dict[str, float]:
+        """The loss, where a measured value tells it; nothing if none does."""
+        if self.cost_value is None:
+            return {}
+        # Numbers are measured as they are, and learned in units of their deviation.
+        return {self.name: measured.values[self.cost_value] / self.standardization.deviation**2}
 
     # What people are shown.
 
@@ -436,6 +473,19 @@ class Task(Objective, Generic[ItemType, AnswerType]):
             How, in a few words, and a prediction for each dev item; None if nothing can be guessed.
         """
         return None
+
+    def guessed(
+        self, train: Sequence[ItemType], dev: Sequence[ItemType]
+    ) -> tuple[str, Measured] | None:
+        """How the baseline guesses, and what that is worth; None if nothing can be guessed.
+
+        Raises:
+            UnknownName: If the task is to be measured by a value that these items do not have.
+        """
+        if (baseline := self.baseline(train, dev)) is None:
+            return None
+        how, guesses = baseline
+        return how, self.measure(dev, guesses)
 
     def known_labels(self, items: Sequence[ItemType], answers: Sequence[AnswerType]) -> KnownLabels:
         """How well each label is known; nothing where there are no labels."""
@@ -473,6 +523,11 @@ class Task(Objective, Generic[ItemType, AnswerType]):
         """How the texts of a dev set were read, in sentences."""
         windows = [answer.windows for answer in answers]
         several = sum(count > 1 for count in windows)
+        if cut := sum(getattr(answer, "truncated", False) for answer in answers):
+            return [
+                f"{cut:,} of {len(windows):,} items of the dev set are longer than a window; of "
+                f"each was read {self.windows.kept_in_words()}, as `task.windows.keep` says."
+            ]
         if not several:
             return ["Every item of the dev set fits into one window; nothing was cut."]
         return [
@@ -543,6 +598,22 @@ def task_class(kind: str, where: str = "task") -> "type[Task[Any, Any]]":
     if name not in classes:
         raise UnknownName(where, kind, map(command_name, classes))
     return classes[name]
+
+
+def named_class(task: Any) -> "type[Task[Any, Any]]":
+    """The class of a task that a program names: by its kind, its class or the task itself.
+
+    Raises:
+        UnknownName: If there is no task of that name.
+        SettingError: If it is something else.
+    """
+    if isinstance(task, str):
+        return task_class(task)
+    cls = task if isinstance(task, type) else type(task)
+    if not issubclass(cls, Task):
+        names = ", ".join(map(command_name, task_classes()))
+        raise SettingError("task", task, f"it must be a task, or the name of one: {names}")
+    return cls
 
 
 def task_classes() -> "dict[str, type[Task[Any, Any]]]":

@@ -7,7 +7,7 @@ import pytest
 from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.reading import Reading
 from clozeworks.errors import InputError
-from clozeworks.tasks.text_to_text.data import dev_names, named_format, read_texts, task_names
+from clozeworks.tasks.text_to_text.data import dev_names, named_formats, read_texts, task_names
 from clozeworks.tasks.text_to_text.task import TextToText
 
 
@@ -59,6 +59,6 @@ def test_a_label_the_format_has_no_word_for_is_said_with_its_row(tmp_path):
 
 def test_a_file_finds_its_format_by_its_name_or_its_folder():
     task = TextToText(formats={"cola": "cola"})
-    assert named_format(task, Path("x/cola.tsv")) == ["cola"]
-    assert named_format(task, Path("cola/dev.tsv")) == ["cola"]
-    assert named_format(task, Path("x/dev.tsv")) is None
+    assert named_formats(task, [Path("x/cola.tsv")]) == ["cola"]
+    assert named_formats(task, [Path("cola/dev.tsv")]) == ["cola"]
+    assert named_formats(task, [Path("x/dev.tsv")]) is None

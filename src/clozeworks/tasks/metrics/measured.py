@@ -129,15 +129,20 @@ class Measured:
         return cls(**values | {"notes": tuple(values["notes"])})
 
 
-def with_primary(measured: Measured, name: str) -> Measured:
+def with_primary(measured: Measured, name: str, setting: str = "metric") -> Measured:
     """The same with another value that decides: the name of a value, or of a GLUE task (`mrpc`).
+
+    Args:
+        measured: What was measured.
+        name: The value that decides.
+        setting: What named it, for the message.
 
     Raises:
         UnknownName: If there is no such value.
     """
     chosen = GLUE_METRICS.get(name, name)
     if chosen not in measured.values:
-        raise UnknownName("metric", chosen, measured.values)
+        raise UnknownName(setting, chosen, measured.values)
     return replace(measured, primary=chosen, higher_is_better=chosen not in LOWER_IS_BETTER)
 
 

@@ -113,7 +113,7 @@ def measure_written(
         measured = squad(gold, texts, intervals=intervals)
     else:
         measured = plain_texts(gold, texts, intervals=intervals)
-    return with_primary(measured, chosen)
+    return with_primary(measured, chosen, "task.metric")
 
 
 def _words(

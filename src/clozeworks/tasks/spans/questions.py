@@ -1,9 +1,12 @@
 """Questions about a context: the item, the layout of SQuAD 1.1 and 2.0 (also CMRC and DRCD), rows.
 
 An answer that does not stand where the file says is moved, if its text stands in the context
-exactly once; otherwise nobody knows which one was meant, and the row is bad.
+exactly once; otherwise nobody knows which one was meant. A question of which no answer can be found
+is bad. Where at least one is found, the others still count when an answer is scored: what people
+wrote is right even if the context words it otherwise.
 """
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,9 +15,11 @@ from typing import Any, ClassVar, Self
 from clozeworks.data.augment.changing import TextEditor
 from clozeworks.data.files.encodings import printable
 from clozeworks.data.files.fields import json_type
-from clozeworks.data.files.lines import read_lines
+from clozeworks.data.files.file_format import FileFormat
+from clozeworks.data.files.lines import FileNotes, read_lines
 from clozeworks.data.files.tables import (
     TABLE_SUFFIXES,
+    document_lines,
     json_document,
     one_object_per_line,
 )
@@ -24,6 +29,8 @@ from clozeworks.data.labelled.reading import FileItems, Reading
 from clozeworks.data.labelled.written_rows import ChosenRows, WrittenFile, json_line
 
 _SHORT = 40
+_WHOLE = re.compile("-?[0-9]{1,15}")
+_FAR = 10**15  # no context is as long, and Python refuses to print much longer numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +61,8 @@ class QuestionItem(Item):
     id: str = ""
     """What the file calls it."""
     source_location: str = ""
+    unlocated: tuple[str, ...] = ()
+    """Further answers that count as right, whose place in the context is not known."""
 
     command: ClassVar[str] = "answer"
     roles: ClassVar[tuple[Role, ...]] = (
@@ -75,14 +84,15 @@ class QuestionItem(Item):
     example: ClassVar[tuple[str, ...]] = ("a question?", "a context that holds the answer")
 
     @property
-    def gold(self) -> tuple[tuple[AnswerSpan, ...], bool] | None:
+    def gold(self) -> tuple[tuple[AnswerSpan | str, ...], bool] | None:
         """The answers, and whether there is none; None if neither is known."""
-        return (self.answers, self.impossible) if self.answers or self.impossible else None
+        answers: tuple[AnswerSpan | str, ...] = (*self.answers, *self.unlocated)
+        return (answers, self.impossible) if answers or self.impossible else None
 
     @property
     def gold_texts(self) -> tuple[str, ...]:
-        """The texts of the answers."""
-        return tuple(answer.text for answer in self.answers)
+        """The texts of all answers that count as right."""
+        return (*(answer.text for answer in self.answers), *self.unlocated)
 
     @property
     def gold_state(self) -> str:
@@ -110,8 +120,9 @@ class QuestionItem(Item):
         return {name: value for name, value in self.inputs().items() if name != "context"}
 
     def gold_json(self) -> Any:
-        """The answers and where they begin."""
-        return [{"text": each.text, "answer_start": each.begin} for each in self.answers]
+        """The answers and where they begin, if that is known."""
+        located = [{"text": each.text, "answer_start": each.begin} for each in self.answers]
+        return [*located, *({"text": text} for text in self.unlocated)]
 
     def to_dict(self) -> dict[str, Any]:
         """Question, context and answers, as rows have them."""
@@ -124,8 +135,10 @@ class QuestionItem(Item):
         """With another question and context; the answers stay as they are."""
         held = [(answer.begin, answer.end) for answer in self.answers]
         context, spans = editor.text_with_spans(self.context, held, "context")
-        begins = (begin for begin, _ in spans)
-        answers = tuple(map(AnswerSpan, self.gold_texts, begins))
+        answers = tuple(
+            AnswerSpan(answer.text, begin)
+            for answer, (begin, _) in zip(self.answers, spans, strict=True)
+        )
         question = editor.text(self.question, "question")
         return replace(self, question=question, context=context, answers=answers)
 
@@ -147,16 +160,15 @@ class QuestionItem(Item):
             raise ValueError(
                 "the question is marked as impossible and has an answer; take one of them out"
             )
-        spans = (_span(context, text, begin, source_location, bad) for text, begin in stated or ())
-        unique = tuple(dict.fromkeys(spans))  # several people often gave the same answer
+        spans, unlocated = _located(context, stated or [], source_location, bad)
         none = bool(impossible) or stated == []
         name = "" if row.get("id") is None else str(row["id"])
-        return cls(question, context, unique, none, name, source_location)
+        return cls(question, context, spans, none, name, source_location, unlocated)
 
     @classmethod
     def read_file(cls, path: Path, suffix: str, reading: Reading, bad: BadRows) -> FileItems | None:
         """A document with the layout of SQuAD."""
-        document = _document(path, suffix, reading.encoding)
+        document = _document(path, suffix, reading, bad.notes)
         if document is None:
             return None
         reading.refuse_columns(f"{printable(path)} has the layout of SQuAD")
@@ -165,18 +177,19 @@ class QuestionItem(Item):
 
     @classmethod
     def written_file(
-        cls, path: Path, suffix: str, encoding: str, source_locations: Collection[str]
+        cls, path: Path, suffix: str, reading: Reading, source_locations: Collection[str]
     ) -> WrittenFile | None:
         """A document with the layout of SQuAD, as it was written."""
-        document = _document(path, suffix, encoding)
+        document = _document(path, suffix, reading, FileNotes())
         return None if document is None else _written_squad(document, printable(path))
 
 
-def _document(path: Path, suffix: str, encoding: str) -> Any:
+def _document(path: Path, suffix: str, file_format: FileFormat, notes: FileNotes) -> Any:
     """A file with the layout of SQuAD; None if it has another one."""
     if suffix != ".json":
         return None
-    held = list(read_lines(path, encoding=encoding))
+    lines = read_lines(path, file_format, notes=notes)
+    held = document_lines(lines, printable(path))
     if one_object_per_line(held):
         return None
     value = json_document(held, printable(path))
@@ -190,12 +203,15 @@ def read_squad(value: Any, origin: str, bad: BadRows) -> list[QuestionItem]:
     """Reads articles of paragraphs of questions; `bad` collects those that cannot be used."""
     items = []
     for source_location, _, paragraph, question in squad_questions(value, origin):
+        context = paragraph.get("context") if isinstance(paragraph, dict) else None
+        if bad.notes.skips(source_location, [question, context]):
+            continue
         if not isinstance(question, dict):
             bad.add(source_location, f"this is {json_type(question)}; it must be an object; fix it")
             continue
         row = {
             **{name: question.get(name) for name in ("question", "answers", "id")},
-            "context": paragraph.get("context"),
+            "context": context,
             "impossible": question.get("is_impossible"),
         }
         try:
@@ -234,12 +250,11 @@ def _answers(answers: object, start: object) -> list[tuple[str, int | None]] | N
         texts, starts = answers.get("text"), answers.get("answer_start")
         if isinstance(texts, str):
             return [(texts, _begin(starts))]
-        if not isinstance(texts, list) or (starts is not None and len(starts) != len(texts)):
-            raise ValueError("the answers have no list of texts and of as many positions; fix them")
-        return [
-            (_text(text), _begin(begin))
-            for text, begin in zip(texts, starts or [None] * len(texts), strict=True)
-        ]
+        if isinstance(texts, list):
+            starts = [None] * len(texts) if starts is None else starts
+            if isinstance(starts, list) and len(starts) == len(texts):
+                return list(zip(map(_text, texts), map(_begin, starts), strict=True))
+        raise ValueError("the answers have no list of texts and of as many positions; fix them")
     if not isinstance(answers, list):
         raise ValueError(f"the answers are {json_type(answers)}; write a list of answers")
     stated: list[tuple[str, int | None]] = []
@@ -258,37 +273,66 @@ def _text(answer: object) -> str:
 
 
 def _begin(start: object) -> int | None:
+    if isinstance(start, list) and len(start) == 1:
+        start = start[0]
     if start is None or start == "":
         return None
-    if isinstance(start, list) and len(start) == 1:
-        return _begin(start[0])
-    whole = str(start).strip().removeprefix("-").isdecimal()
-    if isinstance(start, bool) or not isinstance(start, int | str) or not whole:
-        raise ValueError(f"the start of an answer is {start!r}; it must be a whole number; fix it")
-    return int(start)
+    if isinstance(start, str) and _WHOLE.fullmatch(start.strip()):
+        start = int(start)
+    if not isinstance(start, int) or isinstance(start, bool) or abs(start) >= _FAR:
+        shown = json_type(start) if isinstance(start, int | list | dict) else repr(start)
+        shown = shown if len(shown) <= _SHORT else f"{shown[:_SHORT]}…"
+        raise ValueError(f"the start of an answer is {shown}; it must be a whole number; fix it")
+    return start
 
 
-def _span(
-    context: str, answer: str, begin: int | None, source_location: str, bad: BadRows
-) -> AnswerSpan:
-    shown = repr(answer if len(answer) <= _SHORT else answer[:_SHORT] + "…")
-    if not answer.strip():
-        raise ValueError("an answer is empty; write it, or leave it out")
+def _located(
+    context: str, stated: list[tuple[str, int | None]], source_location: str, bad: BadRows
+) -> tuple[tuple[AnswerSpan, ...], tuple[str, ...]]:
+    """Where the answers stand, and those of which that is not known; each once.
+
+    Raises:
+        ValueError: If an answer is empty, or none is found.
+    """
+    spans: dict[AnswerSpan, None] = {}  # several people often gave the same answer
+    unlocated: dict[str, str] = {}
+    for answer, begin in stated:
+        if not answer.strip():
+            raise ValueError("an answer is empty; write it, or leave it out")
+        place = _place(context, answer, begin)
+        if isinstance(place, str):
+            unlocated[answer] = place
+            continue
+        if begin is not None and begin != place:
+            message = f"stood at {place:,}, not at {begin:,}; it was moved"
+            bad.repair(source_location, f"the answer {_shown(answer)} {message}")
+        spans[AnswerSpan(answer, place)] = None
+    if unlocated and not spans:
+        raise ValueError(next(iter(unlocated.values())))
+    for answer in unlocated:
+        message = "has no known place in the context; it counts for scoring, not for training"
+        bad.repair(source_location, f"the answer {_shown(answer)} {message}")
+    return tuple(spans), tuple(unlocated)
+
+
+def _place(context: str, answer: str, begin: int | None) -> int | str:
+    """Where an answer stands; or why that is not known, and what to do."""
     if begin is not None and begin >= 0 and context.startswith(answer, begin):
-        return AnswerSpan(answer, begin)
+        return begin
     first = context.find(answer)
-    if first >= 0 and context.find(answer, first + 1) < 0:
-        if begin is not None:
-            message = f"the answer {shown} stood at {first:,}, not at {begin:,}; it was moved"
-            bad.repair(source_location, message)
-        return AnswerSpan(answer, first)
     if first < 0:
-        raise ValueError(f"the answer {shown} does not stand in the context; copy it from there")
+        return f"the answer {_shown(answer)} does not stand in the context; copy it from there"
+    if context.find(answer, first + 1) < 0:
+        return first
     where = "its start is not stated" if begin is None else f"not at {begin:,}"
-    raise ValueError(
-        f"the answer {shown} stands in the context more than once, and {where}; correct "
+    return (
+        f"the answer {_shown(answer)} stands in the context more than once, and {where}; correct "
         "answer_start"
     )
+
+
+def _shown(answer: str) -> str:
+    return repr(answer if len(answer) <= _SHORT else answer[:_SHORT] + "…")
 
 
 def _written_squad(value: Any, origin: str) -> WrittenFile:

@@ -1,9 +1,11 @@
 """Long texts as overlapping windows; no text is ever cut without a word.
 
-Paper: Devlin et al. 2019 (the released SQuAD code).
+Paper: Devlin et al. 2019 (the released SQuAD code); Sun et al. 2019 (a long text cut to its
+beginning, its end, or some of both).
 The idea: a text that does not fit is read through windows that overlap, and each token is judged in
 the window where it has most context. What stands before and after the text (special tokens, a
-question) stands in every window.
+question) stands in every window. Where a text is judged as a whole, it may be cut to one window
+instead: `keep` says which part of it stays.
 Used by: every task.
 
 Shapes: T tokens of the text that moves.
@@ -28,6 +30,7 @@ from clozeworks.text.windows import most_context, sliding_windows
 _LEAST = 8
 
 MovingSide = Literal["only", "second", "longer"]
+Keep = Literal["all", "first", "last", "both"]
 
 
 @spec
@@ -42,8 +45,21 @@ class Windows:
     """Tokens that neighbouring windows share; a quarter of the room if not given."""
     step: PositiveInt | None = None
     """How far the next window begins, instead of an overlap; at most the room of a window."""
+    keep: Keep = "all"
+    """What is read of a text that does not fit into one window, where texts are classified: all of
+    it, through several; or one window with the first tokens, the last, or some of both."""
+    keep_first: PositiveInt | None = None
+    """With keep = "both": how many tokens of the beginning stay; the others are of the end. Half of
+    the room if not given."""
 
     def __post_init__(self) -> None:
+        if self.keep_first is not None and self.keep != "both":
+            rule = f"`keep` is {self.keep!r}, and it has an effect only with 'both'"
+            raise SettingError("keep_first", self.keep_first, rule, "leave one of them out")
+        for name in ("overlap", "step"):
+            if self.keep != "all" and (value := getattr(self, name)) is not None:
+                rule = f"`keep` is {self.keep!r}, and one window overlaps with none"
+                raise SettingError(name, value, rule, "leave one of them out")
         if self.overlap is not None and self.step is not None:
             rule = f"`step` is {self.step:,}; one follows from the other"
             raise SettingError("overlap", self.overlap, rule, "leave one out")
@@ -60,6 +76,47 @@ class Windows:
             rule = f"this model takes at most {max_length:,} tokens"
             raise SettingError("windows.length", self.length, rule, "lower it")
         return self.length
+
+    def refuse_cutting(self, reason: str) -> None:
+        """Complains if texts are to be cut where, for a stated reason, they cannot be.
+
+        Raises:
+            SettingError: If `keep` is not "all".
+        """
+        if self.keep != "all":
+            raise SettingError("windows.keep", self.keep, reason, "leave it out")
+
+    def kept(self, count: int, room: int) -> list[int]:
+        """Which of the tokens of a text stay in one window with room for so many.
+
+        Raises:
+            SettingError: If more tokens of the beginning are to be kept than there is room for.
+        """
+        first = {"first": room, "last": 0}.get(self.keep, self.keep_first or room // 2)
+        if first > room:
+            rule = f"a window has room for {room:,} tokens of text"
+            raise SettingError("windows.keep_first", first, rule, "lower it")
+        return [*range(first), *range(count - (room - first), count)]
+
+    def check_room(self, tokenizer: Tokenizer, max_length: int | None) -> None:
+        """Finds out, before a long text comes along, whether its windows can be made.
+
+        Raises:
+            SettingError: If a window has no room for its overlap, or for what is kept.
+        """
+        limit = self.limit(max_length)
+        room = None if limit is None else limit - len(tokenizer.encode([""])[0])
+        if room is not None and self.overlap is not None:
+            self.shared(room)
+        if room is not None and self.keep_first is not None:
+            self.kept(room + 1, room)
+
+    def kept_in_words(self) -> str:
+        """What stays of a text that is cut."""
+        if self.keep == "both":
+            first = f"{self.keep_first:,}" if self.keep_first else "half of its"
+            return f"{first} first tokens and the last ones after them"
+        return f"its {self.keep} tokens"
 
     def shared(self, room: int) -> int:
         """How many tokens neighbouring windows share, with room for so many tokens of text.
@@ -96,6 +153,8 @@ class TokenWindow:
     """The tokens whose logits are wanted, as positions within the window; None for all of them."""
     about: Int64Array | None = None
     """What each wanted token is about, such as the number of its word."""
+    dropped: int = 0
+    """How many tokens of the text no window has, because it was cut."""
 
     def __len__(self) -> int:
         return len(self.encoded)
@@ -177,6 +236,11 @@ def _cut(
         )
     before = whole.part.index(moving)
     after = range(before + counts[moving], len(whole))
+    if windows.keep != "all":
+        kept = windows.kept(counts[moving], room)
+        picked = whole.pick([*range(before), *(before + token for token in kept), *after])
+        dropped = counts[moving] - room
+        return [TokenWindow(number, picked, kept[0], before, room, dropped=dropped)]
     several = []
     for begin, _, end in sliding_windows(counts[moving], room, windows.shared(room)):
         positions = [*range(before), *range(before + begin, before + end), *after]

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 
 from clozeworks.data.augment.changing import TextEditor
 from clozeworks.data.files.encodings import lone_surrogate, printable
-from clozeworks.data.files.fields import json_type
+from clozeworks.data.files.fields import json_type, whole_number
 from clozeworks.data.files.lines import read_lines
 from clozeworks.data.files.tables import TABLE_SUFFIXES, nothing
 from clozeworks.data.labelled.bad_rows import BadRows
@@ -178,14 +178,15 @@ class WordsItem(Item):
             return lines
         conllu = suffix == CONLLU_SUFFIX
         column = named.get("words", "2" if conllu else "1")
-        if "text" in named or not column.isdecimal() or int(column) < 1:
+        number = whole_number(column)
+        if "text" in named or not number:
             raise SettingError(
                 "--columns",
                 Stated(",".join(f"{role}={name}" for role, name in named.items())),
                 f"words in columns, as in {origin}, have no header",
                 "give the number of the words' column, for example --columns words=1",
             )
-        sentences = _bare_sentences(lines, origin, int(column), refuse, conllu)
+        sentences = _bare_sentences(lines, origin, number, refuse, conllu)
         where = f", in column {column}" if column != "1" else ""
         return sentences, f"Each line is a word{where}; blank lines end sentences."
 
@@ -207,19 +208,19 @@ class WordsItem(Item):
         """Words in columns."""
         if suffix not in (*CONLL_SUFFIXES, CONLLU_SUFFIX):
             return None
-        lines = read_lines(path, encoding=reading.encoding)
+        lines = read_lines(path, reading, notes=bad.notes)
         conllu = suffix == CONLLU_SUFFIX
         sentences, columns = read_conll(lines, printable(path), reading.columns, bad, conllu=conllu)
         return FileItems(sentences, columns)
 
     @classmethod
     def written_file(
-        cls, path: Path, suffix: str, encoding: str, source_locations: Collection[str]
+        cls, path: Path, suffix: str, reading: Reading, source_locations: Collection[str]
     ) -> WrittenFile | None:
         """Words in columns as they were written: sentences with a blank line after each."""
         if suffix not in (*CONLL_SUFFIXES, CONLLU_SUFFIX):
             return None
-        lines = read_lines(path, encoding=encoding)
+        lines = read_lines(path, reading)
         return _written(lines, printable(path), suffix, source_locations)
 
     @classmethod
@@ -354,7 +355,9 @@ def read_conll(
             continue
         begin = begin if sentence else number
         sentence.append(cells)
-        if wrong := _wrong(cells, width, conllu, word, tag):
+        if bad.notes.skips(f"{origin}, line {number:,}", cells):
+            is_bad = True
+        elif wrong := _wrong(cells, width, conllu, word, tag):
             bad.add(f"{origin}, line {number:,}", wrong)
             is_bad = True
     names = {index: name for name, index in _CONLLU_NAMES.items()} if conllu else {}
@@ -397,8 +400,9 @@ def _columns(
         "tags": 4 if conllu else width if width > 1 else None,
     }
     for role, column in named.items():
-        number = _CONLLU_NAMES.get(column.lower(), 0) if conllu else 0
-        if not number and not column.isdecimal():
+        number = _CONLLU_NAMES.get(column.lower()) if conllu else None
+        number = whole_number(column) if number is None else number
+        if number is None:
             also = ", upos or xpos" if conllu else ""
             raise SettingError(
                 "--columns",
@@ -406,7 +410,6 @@ def _columns(
                 f"{origin} has no header; it must be a number from 1 to {width}{also}",
                 "the word is usually 1",
             )
-        number = number or int(column)
         if not 1 <= number <= width:
             raise InputError(
                 f"{origin} has no column {number:,}; its first word has {width}; correct --columns."

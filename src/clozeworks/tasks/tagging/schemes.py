@@ -171,14 +171,14 @@ IO = Scheme("IO", begins="I", follows="I", ends="I")
 SCHEMES = {scheme.name: scheme for scheme in (BIO, IOB1, BIOES, BMES, IO, PLAIN)}
 
 
-def find_scheme(name: str) -> Scheme:
-    """The scheme of a name.
+def find_scheme(name: str, setting: str = "scheme") -> Scheme:
+    """The scheme of a name; `setting` is what named it, for the message.
 
     Raises:
         UnknownName: If there is no such scheme.
     """
     if name not in SCHEMES:
-        raise UnknownName("scheme", name, SCHEMES)
+        raise UnknownName(setting, name, SCHEMES)
     return SCHEMES[name]
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from clozeworks import config
 from clozeworks.data.files.compression import COMPRESSIONS
 from clozeworks.data.labelled.bad_rows import BadRows
+from clozeworks.data.labelled.in_memory import DataSource, source_name
 from clozeworks.data.labelled.items import Item
 from clozeworks.data.labelled.reading import Labelled, Reading, read_items
 from clozeworks.errors import InputError, SettingError, Stated, UnknownName
@@ -27,7 +28,7 @@ from clozeworks.wording import counted
 
 
 def names_of_files(
-    task: TextToText, files: Sequence[Path | str], reading: Reading, train: Labelled | None
+    task: TextToText, files: Sequence[DataSource], reading: Reading, train: Labelled | None
 ) -> list[str] | None:
     """The task that each file of a recipe is for; None where tasks are not told apart by files.
 
@@ -44,7 +45,7 @@ def names_of_files(
 
 
 def read_texts(
-    files: Sequence[Path | str],
+    files: Sequence[DataSource],
     task: TextToText,
     reading: Reading,
     bad: BadRows,
@@ -66,9 +67,7 @@ def read_texts(
     if task.format is None and names is None:
         return read_items(files, WritingItem, reading, bad=bad)
     tasks = names or [""] * len(files)
-    parts = [
-        _read(Path(file), name, task, reading, bad) for file, name in zip(files, tasks, strict=True)
-    ]
+    parts = [_read(file, name, task, reading, bad) for file, name in zip(files, tasks, strict=True)]
     summaries = [f"{name}: {part.description}" for part in parts for name in part.files]
     return replace(
         parts[0],
@@ -82,14 +81,16 @@ def read_texts(
     )
 
 
-def _read(path: Path, name: str, task: TextToText, reading: Reading, bad: BadRows) -> Labelled:
+def _read(
+    source: DataSource, name: str, task: TextToText, reading: Reading, bad: BadRows
+) -> Labelled:
     known = task.formats.get(name, task.format)
     form = None if known is None else format_of(known)
     item_type = form.item_type if form else WritingItem
     roles = {role.name for role in item_type.roles}
     columns = {role: column for role, column in reading.columns.items() if role in roles}
     reading = replace(reading, columns=columns, labels=form.label_kind if form else None)
-    labelled = read_items([path], item_type, reading, bad=bad)
+    labelled = read_items([source], item_type, reading, bad=bad)
     if form is not None and item_type is not WritingItem:
         summary = f"{labelled.description} They are written as {form.name!r} asks for.".strip()
         labelled = replace(labelled, description=summary)
@@ -104,15 +105,15 @@ def _written(item: Item, form: Format | None, name: str) -> Item:
     return replace(written, task=name)
 
 
-def task_names(files: Sequence[Path | str]) -> list[str]:
+def task_names(files: Sequence[DataSource]) -> list[str]:
     """The names of tasks that are told apart by their files, or by the folders of these."""
-    paths = [Path(file) for file in files]
+    paths = [Path(source_name(file)) for file in files]
     stems = [_stem(path) for path in paths]
     folders = [path.resolve().parent.name for path in paths]
     return stems if len(set(stems)) == len(stems) or len(set(folders)) < 2 else folders
 
 
-def dev_names(train: Sequence[str], files: Sequence[Path | str]) -> list[str]:
+def dev_names(train: Sequence[str], files: Sequence[DataSource]) -> list[str]:
     """The same for dev files: by their own names, or one for each training file in order.
 
     Raises:
@@ -129,12 +130,16 @@ def dev_names(train: Sequence[str], files: Sequence[Path | str]) -> list[str]:
     )
 
 
-def named_format(task: TextToText, file: Path) -> list[str] | None:
-    """The task of a file among several with formats of their own: by its name, or its folder's."""
-    for name in (_stem(file), file.resolve().parent.name):
-        if name in task.formats:
-            return [name]
-    return None
+def named_formats(task: TextToText, files: Sequence[DataSource]) -> list[str] | None:
+    """The tasks of files among several with formats of their own; None if none has one."""
+    names = [_named_format(task, Path(source_name(file))) for file in files]
+    return names if any(names) else None
+
+
+def _named_format(task: TextToText, path: Path) -> str:
+    """The task of a file with a format of its own: by its name, or its folder's; else nothing."""
+    names = (_stem(path), path.resolve().parent.name)
+    return next((name for name in names if name in task.formats), "")
 
 
 def _stem(path: Path) -> str:

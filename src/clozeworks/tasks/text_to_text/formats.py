@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
 
+from clozeworks.data.files.fields import whole_number
 from clozeworks.data.labelled.items import Item, Label
 from clozeworks.data.labelled.labels import AskedKind
 from clozeworks.errors import InputError, UnknownName
@@ -99,8 +100,9 @@ class Format:
             return NO_LABEL
         if written in self.words:
             return written
-        if written.isdecimal() and int(written) < len(self.words):
-            return self.words[int(written)]
+        number = whole_number(written)
+        if number is not None and number < len(self.words):
+            return self.words[number]
         raise InputError(
             f"{source_location or 'the item'}: the label is {label!r}; the format {self.name!r} "
             f"has words for: {shown(self.words)}, or their numbers from 0; correct it."

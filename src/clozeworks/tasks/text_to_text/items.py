@@ -6,7 +6,7 @@ preferences) is the last turn of its chat.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from clozeworks.data.files.encodings import lone_surrogate
@@ -18,7 +18,7 @@ from clozeworks.data.labelled.reading import Reading
 ASSISTANT = "assistant"
 # What is wrong with chats that have no target.
 NO_TURN = (
-    "them: in no chat the assistant speaks last; end each with a turn of the role assistant, or, "
+    "them: in no chat the assistant speaks; give each a turn of the role assistant, or, "
     "if that stands in a column of its own, name it with --columns target=NAME."
 )
 _CHATS = ("messages", "conversations", "conversation")
@@ -106,7 +106,13 @@ class WritingItem(Item):
     def settle(
         cls, items: Sequence[Item], reading: Reading, bad: BadRows
     ) -> tuple[Sequence[Item], str]:
-        """The items that have a target, if any has one; those without are bad then."""
+        """The items that have a target, if any has one; those without are bad then.
+
+        A chat that goes on after the assistant's last turn is cut there.
+        """
+        if reading.asks:
+            return items, NO_LABELS
+        items = [item.lesson() if isinstance(item, ChatItem) else item for item in items]
         bare = [item for item in items if item.gold is None]
         if len(bare) == len(items):
             return items, NO_LABELS
@@ -116,7 +122,7 @@ class WritingItem(Item):
 
     @classmethod
     def missing_labels(cls, items: Sequence[Item]) -> str | None:
-        """What chats lack in which the assistant does not speak last."""
+        """What chats lack in which the assistant does not speak."""
         return NO_TURN if are_chats(items) else None
 
 
@@ -176,6 +182,11 @@ class ChatItem(WritingItem):
         """The same as one text for people."""
         return "\n".join(f"{turn.role}: {turn.text}" for turn in self.prompt)
 
+    def lesson(self) -> "ChatItem":
+        """The chat up to the last turn of the assistant; itself if there is none."""
+        spoken = [number for number, turn in enumerate(self.turns, 1) if turn.role == ASSISTANT]
+        return replace(self, turns=self.turns[: spoken[-1]]) if spoken else self
+
     def inputs(self) -> dict[str, Any]:
         """What was said, and the task where there are several."""
         named = {"task": self.task} if self.task else {}
@@ -198,7 +209,7 @@ def are_chats(items: Sequence[Any]) -> bool:
 
 def _lacking(item: Item) -> str:
     if isinstance(item, ChatItem):
-        return "the assistant does not speak last, and other rows have a target; let it speak"
+        return "the assistant says nothing, and other rows have a target; let it speak"
     return "it has no target, and other rows have one; give it one"
 
 

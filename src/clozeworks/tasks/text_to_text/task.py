@@ -22,7 +22,6 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -33,6 +32,7 @@ from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads.vocabulary import NAME as HEAD
 from clozeworks.core.model import Model
 from clozeworks.data.labelled.bad_rows import BadRows
+from clozeworks.data.labelled.in_memory import DataSource
 from clozeworks.data.labelled.items import Item, ItemLocations, Label
 from clozeworks.data.labelled.reading import Labelled, Reading
 from clozeworks.errors import InputError, SettingError
@@ -209,7 +209,7 @@ class TextToText(TeacherForced, Task[Item, Composed]):
     @classmethod
     def read(
         cls,
-        files: Sequence[Path | str],
+        files: Sequence[DataSource],
         settings: Mapping[str, Any],
         reading: Reading,
         bad: BadRows,
@@ -245,11 +245,17 @@ class TextToText(TeacherForced, Task[Item, Composed]):
         """What its format asks for."""
         return self.item_type if self.format is None else format_of(self.format).item_type
 
-    def read_to_measure(self, file: Path, reading: Reading, bad: BadRows) -> Labelled:
-        """Reads a file as its format, or that of one of its tasks, asks for."""
-        from clozeworks.tasks.text_to_text.data import named_format, read_texts
+    def read_to_measure(
+        self, files: Sequence[DataSource], reading: Reading, bad: BadRows
+    ) -> Labelled:
+        """Reads files as its format, or those of its tasks, ask for."""
+        from clozeworks.tasks.text_to_text.data import named_formats, read_texts
 
-        return read_texts([file], self, reading, bad, names=named_format(self, file))
+        return read_texts(files, self, reading, bad, names=named_formats(self, files))
+
+    def compared(self, item: Any, answer: Composed) -> tuple[Any, Any]:
+        """The target and what was written."""
+        return item.target, answer.text
 
     @classmethod
     def without_training(cls, blueprint: Blueprint) -> "TextToText | None":
