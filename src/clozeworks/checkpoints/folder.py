@@ -134,7 +134,7 @@ def save(
     family = checkpoint.family
     own = {name: head for name, head in blueprint.heads.items() if name not in family.paths}
     published = {name: head for name, head in blueprint.heads.items() if name not in own}
-    written = family.config(dataclasses.replace(blueprint, heads=published))
+    written = family.config(dataclasses.replace(blueprint, heads=published), checkpoint.config)
     parts = blueprint.parts - own.keys()
     name = _kept_architecture(checkpoint, parts) or family.fitting(parts)
     config = {
@@ -183,7 +183,7 @@ def _architecture(config: Config, family: Family, files: WeightFiles, report: Lo
         if str(stated[0]) in family.architectures:
             return str(stated[0])
         report.notes.append(
-            f"the architecture {str(stated[0])!r} is not known; only its encoder is used"
+            f"the architecture {str(stated[0])!r} is not known; only its encoder is used, and saved"
         )
         return family.base
     for name, shape in family.architectures.items():
@@ -286,6 +286,10 @@ def _filled(
     """The model with the folder's weights in place, without a second copy in memory."""
     model = _without_weights(blueprint, files.folder / "config.json")
     tied = model.tied()
+    for copy, original in tied.items():
+        # Compat: a shared weight may be stored under the name of its copy alone.
+        if copy in sources and original not in sources:
+            sources[original] = sources.pop(copy)
     prefixed = any(theirs.startswith(names.prefix) for theirs in files)
     state: dict[str, torch.Tensor] = {}
     stored: set[torch.dtype] = set()

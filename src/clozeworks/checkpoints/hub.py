@@ -100,8 +100,58 @@ def _download(name: str, revision: str | None) -> Path:
             f"of a model folder, or go online and try again."
         ) from error
     except Exception as error:  # the library's network library has errors of its own
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise HubError(
-            f"{where}, and fetching {name!r} from the hub failed ({reason}); try again later, or "
-            f"give the path of a model folder."
+            f"{where}, and fetching {name!r} from the hub failed ({_first_line(error)}); try again "
+            f"later, or give the path of a model folder."
         ) from error
+
+
+def upload(
+    folder: Path,
+    name: str,
+    *,
+    private: bool | None,
+    message: str,
+    revision: str | None,
+    token: str | None,
+) -> str:
+    """Uploads the files of a folder to a model repository, which is made if need be.
+
+    Returns:
+        The address of the commit.
+
+    Raises:
+        HubError: If the hub refuses it or cannot be reached.
+    """
+    from huggingface_hub import HfApi, errors
+
+    if not _NAME.fullmatch(name):
+        raise HubError(f"{name!r} cannot be a hub name; write user/model.")
+    api = HfApi(token=token)
+    try:
+        with _quiet():
+            # A name without a user becomes one of the user's own.
+            repository = api.create_repo(name, private=private, exist_ok=True).repo_id
+            commit = api.upload_folder(
+                repo_id=repository, folder_path=folder, commit_message=message, revision=revision
+            )
+        return str(commit)
+    except (errors.LocalTokenNotFoundError, errors.HfHubHTTPError) as error:
+        status = getattr(getattr(error, "response", None), "status_code", 401)
+        if status in (401, 403):
+            raise HubError(
+                f"the hub does not let you write {name!r}; log in with: hf auth login, with a "
+                "token that may write, and check whose the name is."
+            ) from error
+        raise HubError(
+            f"uploading {name!r} to the hub failed ({_first_line(error)}); try again later."
+        ) from error
+    except Exception as error:  # the library's network library has errors of its own
+        raise HubError(
+            f"the hub cannot be reached to upload {name!r} ({_first_line(error)}); go online and "
+            "try again, or save a folder."
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

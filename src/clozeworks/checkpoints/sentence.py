@@ -7,7 +7,6 @@ prompts.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +14,7 @@ from clozeworks.checkpoints.whole_folder import write_json
 from clozeworks.config import read_any_json, read_json
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads.pooling import check_modes
-from clozeworks.errors import CheckpointError, UnknownName
+from clozeworks.errors import CheckpointError, UnknownName, nearest
 
 TRANSFORMER = "sentence_bert_config.json"
 PROMPTS = "config_sentence_transformers.json"
@@ -100,7 +99,7 @@ class Prompts:
         if prompt in self.texts:
             return PromptPrefix(self.texts[prompt], f"{prompt}, as asked")
         # Trap: a misspelled name would pass for a text.
-        if prompt.isidentifier() and get_close_matches(prompt, self.texts):
+        if prompt.isidentifier() and nearest(prompt, self.texts):
             raise UnknownName("prompt", prompt, self.texts)
         return PromptPrefix(prompt, "as asked")
 

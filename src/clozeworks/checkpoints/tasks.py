@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import torch
+from torch import nn
 
 from clozeworks import config as settings
 from clozeworks.checkpoints.folder import Checkpoint
-from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.blueprint import BESIDE, Blueprint
 from clozeworks.core.heads.vocabulary import NAME as VOCABULARY
 from clozeworks.core.initialize import initialize
 from clozeworks.core.model import Model
@@ -85,6 +86,31 @@ def with_task(
         SettingError: If `head` is refuse, and there is no head with the same labels.
     """
     family, old = checkpoint.family, checkpoint.model
+    config = _config_for(checkpoint, task)
+    network = blueprint_for(checkpoint, task).build()
+    rows = _old_rows(checkpoint, task, head)
+    known = _copy(family, Config(config), old, network, rows)
+    initialize(network, seed=seed, known=known)
+    if rows and None in rows:
+        _remap(old, network, rows)
+    elif rows and (before := task_of(checkpoint, family.model_type)) is not None:
+        for name, module in network.heads[task.head].named_modules():
+            if isinstance(module, nn.Linear) and name.rpartition(".")[2] == "project":
+                task.standardization.restate(module, before.standardization)
+    config.pop("architectures", None)
+    notes = {**checkpoint.notes, "task": settings.plain(task)}
+    return dataclasses.replace(
+        checkpoint, model=network.train(old.training), config=config, notes=notes
+    )
+
+
+def blueprint_for(checkpoint: Checkpoint, task: AnyTask) -> Blueprint:
+    """The parts of a checkpoint with the head of a task.
+
+    Raises:
+        UnsupportedError: If the family has no head for the task.
+    """
+    family, old = checkpoint.family, checkpoint.model.blueprint
     parts = task.required_heads(family.paths)
     missing = sorted(parts - family.paths.keys())
     if missing:
@@ -92,21 +118,18 @@ def with_task(
             f"{family.model_type} has no {missing[0]!r} head, which {task.name} needs; use another "
             "family."
         )
+    config = Config(_config_for(checkpoint, task))
+    # What else the published class of the head has: a pooler, a decoder that reads the text again.
+    parts |= family.architectures[family.fitting(parts)].parts & frozenset(BESIDE)
+    fresh = family.blueprint(config, parts | (old.parts & family.inside))
+    decoder = (old.decoder or fresh.decoder) if fresh.decoder else None
+    fitted = dataclasses.replace(old, decoder=decoder, rereads=fresh.rereads)
+    return task.equip(dataclasses.replace(fitted, pooler=fresh.pooler, heads=fresh.heads))
+
+
+def _config_for(checkpoint: Checkpoint, task: AnyTask) -> dict[str, Any]:
     kept = {key: value for key, value in checkpoint.config.items() if key not in _OF_HEADS}
-    config = {**kept, **task.settings()}
-    fresh = family.blueprint(Config(config), parts | (old.blueprint.parts & family.inside))
-    blueprint = dataclasses.replace(old.blueprint, pooler=fresh.pooler, heads=fresh.heads)
-    network = task.equip(blueprint).build()
-    rows = _old_rows(checkpoint, task, head)
-    known = _copy(family, Config(config), old, network, rows)
-    initialize(network, seed=seed, known=known)
-    if rows and None in rows:
-        _remap(old, network, rows)
-    config.pop("architectures", None)
-    notes = {**checkpoint.notes, "task": settings.plain(task)}
-    return dataclasses.replace(
-        checkpoint, model=network.train(old.training), config=config, notes=notes
-    )
+    return {**kept, **task.settings()}
 
 
 def about_head(checkpoint: Checkpoint, task: AnyTask, head: OldHead = "fit") -> str:
@@ -177,8 +200,9 @@ def _copy(
     `rows` are the old rows of the labels of a head; None if they are others. A head that knows only
     some of them is not copied here.
     """
+    # Without what stands before the names of a body, which is another before some heads.
     theirs, ours = (
-        {name: names.theirs(name, prefixed=True) for name in blueprint.build("meta").state_dict()}
+        {name: names.theirs(name, prefixed=False) for name in blueprint.build("meta").state_dict()}
         for blueprint in (old.blueprint, new.blueprint)
         for names in [published_names(family, config, blueprint)]
     )

@@ -1,4 +1,4 @@
-"""Zero-shot choice among labels by their likelihood as continuations; nothing is trained.
+"""Choice among labels: by their likelihood as continuations, or by a head trained to choose.
 
 Paper: Brown et al. 2020 (GPT-3), with its three ways to compare labels of different lengths.
 The idea: a template makes a prompt of the text, and every label is a continuation of it.
@@ -6,11 +6,15 @@ The idea: a template makes a prompt of the text, and every label is a continuati
 - "token": the same, divided by its number of tokens; long labels lose nothing by being long.
 - "unconditional": the same, minus what it is without the text; labels that are likely anyway gain
   nothing by it.
+A model with a head that was trained to choose (`…ForMultipleChoice`) scores text and label as a
+pair instead, as Radford et al. 2018 and Devlin et al. 2019 do.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
+
+import numpy as np
 
 from clozeworks.errors import InputError, SettingError, UnknownName
 from clozeworks.inference.likelihood import Scored
@@ -106,6 +110,31 @@ def choose(
         ranked = sorted(zip(labels, values, strict=True), key=lambda pair: -pair[1])
         unread = max(scored.unread for scored in several)
         chosen.append(Chosen(ranked[0][0], dict(ranked), unread))
+    return chosen
+
+
+def choose_by_head(
+    logits: Callable[[list[tuple[str, str]]], Sequence[float]],
+    texts: Sequence[str],
+    labels: Sequence[str],
+) -> list[Chosen]:
+    """Finds the label of each text by a head that was trained to choose.
+
+    Args:
+        logits: Makes the head's logits of pairs of a text and a label.
+        texts: The texts.
+        labels: The labels to choose from, at least two.
+
+    Raises:
+        InputError: If there are fewer than two labels, or if one is empty or repeated.
+    """
+    check_labels(labels)
+    scores = np.asarray(logits([(text, label) for text in texts for label in labels]), np.float64)
+    chosen = []
+    for row in scores.reshape(len(texts), len(labels)):
+        values = row - np.logaddexp.reduce(row)
+        ranked = sorted(zip(labels, values.tolist(), strict=True), key=lambda pair: -pair[1])
+        chosen.append(Chosen(ranked[0][0], dict(ranked)))
     return chosen
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from clozeworks.arrays import Float64Array
 from clozeworks.data.files.encodings import printable
-from clozeworks.data.files.lines import read_lines
+from clozeworks.data.files.lines import numbered_lines, read_lines
 from clozeworks.data.files.tables import TABLE_SUFFIXES, nothing
 from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.columns import TEXT_COLUMNS
@@ -50,9 +50,10 @@ class GapItem(TextItem):
             return None
         origin = printable(path)
         reading.refuse_columns(f"each line of {origin} is a text")
+        lines = read_lines(path, reading, notes=bad.notes)
         items = [
             cls(line, None, f"{origin}, line {number:,}")
-            for number, line in enumerate(read_lines(path, encoding=reading.encoding), start=1)
+            for number, line in numbered_lines(lines, origin, bad.notes)
             if line.strip()
         ]
         if not items:

@@ -83,7 +83,7 @@ def embed(
 
     def forward(batch: list[int]) -> torch.Tensor:
         packed = pack([encoded[text] for text in batch], device)
-        pooled = pool(packed.hidden_states(model), packed.layout, modes, skipped)
+        pooled = pool(packed.encoded(model), packed.layout, modes, skipped)
         check_finite(model, pooled, batch, "the vector", source_locations)
         return F.normalize(pooled, dim=1, eps=1e-12) if normalize else pooled
 
@@ -134,7 +134,7 @@ def hidden_states(
         packed = pack([encoded[text] for text in batch], device)
         # Trap: the last kept state is before a final norm; the model's result is after it.
         trace = Trace(attention=None) if layer not in (-1, depth) else None
-        output = packed.hidden_states(model, trace)
+        output = packed.encoded(model, trace)
         chosen = trace.hidden_states[layer] if trace else output
         return [states.float().cpu().numpy() for states in packed.layout.split(chosen)]
 

@@ -143,7 +143,7 @@ def features(
         packed = pack([window.encoded for window in several], device)
         trace = Trace(attention=None)
         # Trap: the last kept state is before a final norm; the model's result is after it.
-        result = packed.hidden_states(model, trace)
+        result = packed.encoded(model, trace)
         states = [*trace.hidden_states[:-1], result]
         if pooling is None:
             positions = packed.positions([window.wanted for window in several])

@@ -150,6 +150,7 @@ class TextWriter:
         special = not self.chat or self.model.decoder is not None
         encoded = self.tokenizer.encode(prompts, special=special)
         results = [list(one.ids) for one in encoded]
+        added = [one.special for one in encoded]
         if self.model.decoder is not None:
             for number, prompt in enumerate(prompts, first):
                 if not prompt.strip():
@@ -158,9 +159,10 @@ class TextWriter:
                         f"is nothing; give it at least a word."
                     )
             return results
-        for number, ids in enumerate(results, first):
-            while not self.chat and len(ids) > 1 and ids[-1] in self.ends:
-                ids.pop()  # a text that is to go on has not ended
+        for number, (ids, special_ones) in enumerate(zip(results, added, strict=True), first):
+            # A text that is to go on has not ended; an end that stands in it is text.
+            while len(ids) > 1 and special_ones[len(ids) - 1] and ids[-1] in self.ends:
+                ids.pop()
             if not ids:
                 begin = self.tokenizer.first_id
                 if begin is None:

@@ -26,9 +26,13 @@ class Packed:
     layout: Layout
 
     def hidden_states(self, model: Model, trace: Trace | None = None) -> Tensor:
-        """The model's hidden states of all tokens, (N, W)."""
+        """The model's hidden states of all tokens as heads read them, (N, W)."""
         hidden_states: Tensor = model(self.ids, self.layout, self.types, trace)
         return hidden_states
+
+    def encoded(self, model: Model, trace: Trace | None = None) -> Tensor:
+        """The encoder's hidden states of all tokens, (N, W)."""
+        return model.encode(self.ids, self.layout, self.types, trace)
 
     def positions(self, of_texts: Sequence[Int64Array]) -> Tensor:
         """Positions in each text as positions in the batch, (n,)."""

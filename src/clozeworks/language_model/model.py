@@ -3,18 +3,23 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Unpack, overload
+from tempfile import TemporaryDirectory
+from typing import Any, Unpack, overload
 
+import numpy as np
 import torch
 
 from clozeworks.checkpoints import folder as folders
 from clozeworks.checkpoints.folder import SHARD_BYTES
 from clozeworks.checkpoints.generation import noted_sentinels
-from clozeworks.checkpoints.hub import resolve
+from clozeworks.checkpoints.hub import resolve, upload
 from clozeworks.checkpoints.sentence import usual_pooling
 from clozeworks.checkpoints.tasks import AnyTask, OldHead, with_task
 from clozeworks.checkpoints.vocabulary import extended
 from clozeworks.core.model import Model
+from clozeworks.data.files.file_format import FileFormat
+from clozeworks.data.labelled.labels import AskedKind
+from clozeworks.data.labelled.reading import Reading
 from clozeworks.errors import SettingError, UnknownName, UnsupportedError
 from clozeworks.inference import embed as embedding
 from clozeworks.inference import fill as filling
@@ -22,10 +27,18 @@ from clozeworks.inference.embed import TokenVectors, Vectors
 from clozeworks.inference.fill import Filled
 from clozeworks.inference.fill_spans import fill_spans
 from clozeworks.inference.loop import BatchKeywords, BatchOptions
+from clozeworks.inference.similarity import Similarity, similarity
+from clozeworks.language_model.evaluation import (
+    EvaluatedModel,
+    EvaluationSettings,
+    NamedColumns,
+    evaluate,
+)
 from clozeworks.language_model.generation_methods import GenerationMethods
-from clozeworks.language_model.loaded import checked_length
+from clozeworks.language_model.inspection_methods import InspectionMethods
 from clozeworks.language_model.scoring_methods import ScoringMethods
 from clozeworks.language_model.task_methods import TaskMethods
+from clozeworks.tasks.metrics.custom import Metric
 from clozeworks.text.training.extend import LEAST, Extension, extend
 
 
@@ -44,7 +57,7 @@ class HiddenStateKeywords(BatchKeywords, total=False):
     truncate: bool
 
 
-class LanguageModel(TaskMethods, ScoringMethods, GenerationMethods):
+class LanguageModel(TaskMethods, ScoringMethods, GenerationMethods, InspectionMethods):
     """A model with its tokenizer, its family and everything else its folder states.
 
     Methods that take one text or several return one result for one, and a list for several.
@@ -170,13 +183,45 @@ class LanguageModel(TaskMethods, ScoringMethods, GenerationMethods):
             pool_prompt=self.pooling.include_prompt,
             modes=self.pooling.modes if modes is None else tuple(modes),
             normalize=self.pooling.normalize if normalize is None else normalize,
-            max_length=self._limit(max_length, self.pooling.max_length),
+            max_length=self.limited(max_length, self.pooling.max_length),
             truncate=truncate,
             source_locations=source_locations,
             options=BatchOptions(**options),
         )
         one: Vectors = vectors[0] if isinstance(texts, str) else vectors
         return one
+
+    def similarity(
+        self,
+        first: str | Sequence[str] | Vectors,
+        second: str | Sequence[str] | Vectors | None = None,
+        *,
+        kind: Similarity | None = None,
+        **options: Any,
+    ) -> Vectors:
+        """How similar texts, or vectors that `embed` returned, are to each other.
+
+        Args:
+            first: One text or several, or their vectors.
+            second: The texts or vectors to compare them with; the same ones if not given.
+            kind: cosine, dot, euclidean or manhattan (both as negative distances); what the folder
+                states if not given, cosine if it states nothing.
+            options: As for `embed`.
+
+        Returns:
+            An array with a row for each of `first` and a column for each of `second`.
+        """
+        rows = self._vectors(first, options)
+        columns = rows if second is None else self._vectors(second, options)
+        stated = self.prompts.file.get("similarity_fn_name")
+        return similarity(rows, columns, kind or stated or "cosine")
+
+    def _vectors(self, given: Any, options: dict[str, Any]) -> Vectors:
+        if isinstance(given, np.ndarray | torch.Tensor):
+            array = given.detach().cpu().numpy() if isinstance(given, torch.Tensor) else given
+            if array.dtype.kind not in "OUS":
+                return np.atleast_2d(array.astype(np.float32))
+        return self.embed([given] if isinstance(given, str) else list(given), **options)
 
     @overload
     def hidden_states(  # type: ignore[overload-overlap]
@@ -214,11 +259,66 @@ class LanguageModel(TaskMethods, ScoringMethods, GenerationMethods):
             self.tokenizer,
             several,
             layer=layer,
-            max_length=self._limit(max_length),
+            max_length=self.limited(max_length),
             truncate=truncate,
             options=BatchOptions(**options),
         )
         return vectors[0] if isinstance(texts, str) else vectors
+
+    def evaluate(
+        self,
+        data: Any,
+        *,
+        task: AnyTask | type[AnyTask] | str | None = None,
+        columns: NamedColumns = None,
+        labels: AskedKind | None = None,
+        label_separator: str | None = None,
+        header: bool | None = None,
+        file_format: FileFormat | None = None,
+        skip_bad_rows: bool = False,
+        metric: Metric | str | None = None,
+        threshold: float | None = None,
+        intervals: bool = True,
+        **options: Unpack[BatchKeywords],
+    ) -> EvaluatedModel:
+        """Measures how good the model is on labelled data, with intervals of 95 %.
+
+        Args:
+            data: A file or several, a frame of pandas, polars or pyarrow, a dataset, a dict of
+                columns, or a list of rows or items.
+            task: The task, or its name; "fill" for gaps. What the model was trained for if not
+                given.
+            columns: Which column is what, such as `{"text": "review", "label": "stars"}`; found if
+                not given.
+            labels: one, several or numbers; as the model was trained if not given.
+            label_separator: What stands between several labels of one cell.
+            header: Whether the first row of csv or tsv is a header; found out if not given.
+            file_format: How files are read: format, separator, quoting, encoding, bad bytes.
+            skip_bad_rows: Whether rows that cannot be used are dropped and counted.
+            metric: The value that decides: its name, a GLUE task such as mrpc, or a function of
+                what is right and what was predicted.
+            threshold: For questions: no answer if "none" is ahead by more than this.
+            intervals: Whether intervals are measured, by resampling.
+            options: `batch_tokens`, `progress` and `cancelled`, as for `predict`.
+
+        Returns:
+            The values (`result.value`, `result.values`), how well each label is known, and every
+            prediction (`result.predictions`, `result.records`).
+
+        Raises:
+            InputError: If the data cannot be used.
+            UnsupportedError: If the model has no head for the task.
+        """
+        reading = Reading(
+            header=header,
+            labels=labels,
+            label_separator=label_separator,
+            **vars(file_format or FileFormat()),
+        )
+        settings = EvaluationSettings(
+            task, columns, reading, skip_bad_rows, metric, threshold, intervals
+        )
+        return evaluate(self, data, settings, **options)
 
     def extend(self, texts: Iterable[str], count: int, *, least: int = LEAST) -> Extension:
         """Extends the vocabulary for text it was not made for; each new token gets an embedding.
@@ -237,6 +337,38 @@ class LanguageModel(TaskMethods, ScoringMethods, GenerationMethods):
         extension = extend(self.tokenizer, texts, count, least=least)
         self.checkpoint = extended(self.checkpoint, extension)
         return extension
+
+    def push_to_hub(
+        self,
+        name: str,
+        *,
+        private: bool | None = None,
+        message: str = "Upload model",
+        revision: str | None = None,
+        token: str | None = None,
+        card: str | None = None,
+    ) -> str:
+        """Uploads what `save` writes to the hub, into a repository that is made if need be.
+
+        Args:
+            name: `user/model` or `organization/model`.
+            private: Whether a new repository is private; as the account is set up if not given.
+            message: What the commit says.
+            revision: The branch; the main one if not given.
+            token: An access token; the one `hf auth login` stored if not given.
+            card: The content of README.md; the repository's own stays if not given.
+
+        Returns:
+            The address of the commit.
+
+        Raises:
+            HubError: If the hub refuses it or cannot be reached.
+        """
+        with TemporaryDirectory() as folder:
+            saved = self.save(Path(folder) / "model", card=card)
+            return upload(
+                saved, name, private=private, message=message, revision=revision, token=token
+            )
 
     def for_task(self, task: AnyTask, *, seed: int = 0, head: OldHead = "fit") -> "LanguageModel":
         """Returns the same encoder with the head of a task, newly initialized if it had none.
@@ -283,11 +415,6 @@ class LanguageModel(TaskMethods, ScoringMethods, GenerationMethods):
             card=card,
         )
         return Path(folder)
-
-    def _limit(self, max_length: int | None, usual: int | None = None) -> int | None:
-        if max_length is not None:
-            return checked_length(max_length, 1, self.blueprint.max_length())
-        return min(filter(None, (self.max_length, usual)), default=None)
 
 
 def load(

@@ -3,13 +3,15 @@
 from collections.abc import Sequence
 from typing import Unpack, overload
 
-from clozeworks.errors import InputError, UnsupportedError
+from clozeworks.errors import InputError, SettingError, UnsupportedError
+from clozeworks.families.family import CHOICE_HEAD
 from clozeworks.inference import choose as choosing
 from clozeworks.inference import likelihood
 from clozeworks.inference.choose import TEMPLATE, Chosen, Normalize
 from clozeworks.inference.exposure import GIVEN, LENGTH, Exposure, exposure
 from clozeworks.inference.few_shot import FewShot, FewShotPrompts, LabelledExample, demonstrations
 from clozeworks.inference.likelihood import HEAD, Scored
+from clozeworks.inference.logits import logits
 from clozeworks.inference.loop import BatchKeywords, BatchOptions
 from clozeworks.language_model.loaded import LoadedCheckpoint, checked_length
 
@@ -135,6 +137,9 @@ class ScoringMethods(LoadedCheckpoint):
     ) -> Chosen | list[Chosen]:
         """Chooses the likeliest label of each text, zero-shot or few-shot; nothing is trained.
 
+        A model that was trained to choose (`…ForMultipleChoice`) reads each text and label as a
+        pair; it takes no template.
+
         Args:
             texts: One text or several.
             labels: The labels to choose from, at least two, as words that can follow.
@@ -145,8 +150,23 @@ class ScoringMethods(LoadedCheckpoint):
             source_locations: Where each text came from, for messages: `reviews.csv, row 8,412`.
             options: `batch_tokens`, `progress` and `cancelled`, as for `predict`.
         """
-        self._check_generates("choose by likelihood")
         several = [texts] if isinstance(texts, str) else list(texts)
+        if CHOICE_HEAD in self.model.heads and HEAD not in self.model.heads:
+            for name, value, usual in (
+                ("template", template, TEMPLATE),
+                ("normalize", normalize, "token"),
+                ("before", before, None),
+            ):
+                if value != usual:
+                    rule = "the model has a head to choose with, which reads text and label alone"
+                    raise SettingError(name, value, rule, "leave it out")
+            chosen = choosing.choose_by_head(
+                lambda pairs: self._choice_logits(pairs, **options),
+                several,
+                labels,
+            )
+            return chosen[0] if isinstance(texts, str) else chosen
+        self._check_generates("choose by likelihood")
 
         def score(
             prompts: Sequence[str], continuations: Sequence[str], locations: Sequence[str]
@@ -163,6 +183,21 @@ class ScoringMethods(LoadedCheckpoint):
             source_locations=source_locations,
         )
         return chosen[0] if isinstance(texts, str) else chosen
+
+    def _choice_logits(
+        self,
+        pairs: Sequence[tuple[str, str]],
+        **options: Unpack[BatchKeywords],
+    ) -> list[float]:
+        results = logits(
+            self.model,
+            self.tokenizer,
+            pairs,
+            head=CHOICE_HEAD,
+            max_length=self.max_length,
+            options=BatchOptions(**options),
+        )
+        return [float(result.logits[0]) for result in results]
 
     def demonstrations(
         self,

@@ -1,9 +1,11 @@
 """The methods of a language model with a task head: classify, compare, tag, answer, write."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, Unpack, overload
 
 from clozeworks.checkpoints.tasks import AnyTask, task_of
+from clozeworks.data.labelled.columns import named_columns
+from clozeworks.data.labelled.in_memory import Frame, is_table, prediction_rows
 from clozeworks.errors import InputError, UnsupportedError
 from clozeworks.inference.loop import BatchKeywords, BatchOptions
 from clozeworks.inference.predict import answers
@@ -11,10 +13,9 @@ from clozeworks.language_model.loaded import LoadedCheckpoint
 from clozeworks.tasks.answer import Answer, Answered
 from clozeworks.tasks.classify import Classified, Classify
 from clozeworks.tasks.compare import Compare
-from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.tag import Tag, Tagged
 from clozeworks.tasks.tagging.items import WordsItem
-from clozeworks.tasks.task import task_classes
+from clozeworks.tasks.task import Task, named_class, task_classes
 from clozeworks.tasks.text_to_text.items import ChatItem, SourceItem
 from clozeworks.tasks.text_to_text.task import Composed, TextToText
 
@@ -26,8 +27,8 @@ TaskType = TypeVar("TaskType", bound=AnyTask)
 class TaskMethods(LoadedCheckpoint):
     """The methods of a language model with a task head.
 
-    Each takes one item or several, and keyword arguments as `predict` does. It returns the
-    prediction for one, and a list of predictions for several.
+    Each takes one item, or several in any form that `predict` takes, and keyword arguments as
+    `predict` does. It returns the prediction for one, and a list of predictions for several.
     """
 
     @property
@@ -38,8 +39,8 @@ class TaskMethods(LoadedCheckpoint):
     @overload
     def classify(self, texts: str, **options: Any) -> Classified: ...
     @overload
-    def classify(self, texts: Sequence[str], **options: Any) -> list[Classified]: ...
-    def classify(self, texts: str | Sequence[str], **options: Any) -> Any:
+    def classify(self, texts: Sequence[str] | Frame, **options: Any) -> list[Classified]: ...
+    def classify(self, texts: str | Sequence[str] | Frame, **options: Any) -> Any:
         """The label of each text; or several labels, or a number, as the model was trained.
 
         Long texts are read through windows.
@@ -49,14 +50,18 @@ class TaskMethods(LoadedCheckpoint):
     @overload
     def compare(self, pairs: TextPair, **options: Any) -> Classified: ...
     @overload
-    def compare(self, pairs: Sequence[TextPair], **options: Any) -> list[Classified]: ...
-    def compare(self, pairs: TextPair | Sequence[TextPair], **options: Any) -> Any:
+    def compare(self, pairs: Sequence[TextPair] | Frame, **options: Any) -> list[Classified]: ...
+    def compare(self, pairs: TextPair | Sequence[TextPair] | Frame, **options: Any) -> Any:
         """How the two texts of each pair are related."""
         alone = isinstance(pairs, tuple) and len(pairs) == 2 and isinstance(pairs[0], str)
         return self._predict_as(Compare, pairs, alone, options)
 
     def tag(
-        self, texts: str | Sequence[str | WordList], *, scheme: str | None = None, **options: Any
+        self,
+        texts: str | Sequence[str | WordList] | Frame,
+        *,
+        scheme: str | None = None,
+        **options: Any,
     ) -> Tagged | list[Tagged]:
         """The tag of every word, and the entities they make.
 
@@ -66,9 +71,9 @@ class TaskMethods(LoadedCheckpoint):
                 model's.
             options: As for `predict`.
         """
-        several = [texts] if isinstance(texts, str) else list(texts)
         task = self.task_for(Tag)
-        items = [text if isinstance(text, str) else WordsItem.of_words(text) for text in several]
+        items = [texts] if isinstance(texts, str) else prediction_rows(texts, "texts")
+        items = [WordsItem.of_words(t) if isinstance(t, list | tuple) else t for t in items]
         predictions = self.predict(items, task, **options)
         if scheme is not None:
             predictions = [task.in_scheme(each, scheme) for each in predictions]
@@ -80,43 +85,52 @@ class TaskMethods(LoadedCheckpoint):
     def answer(
         self, question: Sequence[str], context: Sequence[str], **options: Any
     ) -> list[Answered]: ...
+    @overload
+    def answer(self, question: Frame, **options: Any) -> list[Answered]: ...
     def answer(
-        self, question: str | Sequence[str], context: str | Sequence[str], **options: Any
+        self,
+        question: str | Sequence[str] | Frame,
+        context: str | Sequence[str] | None = None,
+        **options: Any,
     ) -> Any:
         """The stretch of a context that answers a question.
 
         Args:
-            question: The question, or several.
+            question: The question, or several; or a frame of questions with their contexts.
             context: The text its answer stands in; one for each question.
             options: As for `predict`.
         """
+        if context is None and is_table(question):
+            return self._predict_as(Answer, question, False, options)
         if isinstance(question, str) and isinstance(context, str):
             return self._predict_as(Answer, (question, context), True, options)
-        if isinstance(question, str) or isinstance(context, str) or len(question) != len(context):
+        if (
+            isinstance(question, str)
+            or isinstance(context, str | None)
+            or len(question) != len(context)
+        ):
             raise InputError(
                 "questions and contexts do not match; each question needs its context; give two "
                 "texts, or two lists of equal length."
             )
-        pairs = list(zip(question, context, strict=True))
+        pairs = [(question[number], context[number]) for number in range(len(context))]
         return self._predict_as(Answer, pairs, False, options)
 
     @overload
     def text_to_text(self, texts: str, **options: Any) -> Composed: ...
     @overload
     def text_to_text(
-        self, texts: Sequence[str | SourceItem | ChatItem], **options: Any
+        self, texts: Sequence[str | SourceItem | ChatItem] | Frame, **options: Any
     ) -> list[Composed]: ...
     def text_to_text(
-        self, texts: str | Sequence[str | SourceItem | ChatItem], **options: Any
+        self, texts: str | Sequence[str | SourceItem | ChatItem] | Frame, **options: Any
     ) -> Any:
         """What the model writes for each text, which may be a `SourceItem` or a `ChatItem`."""
         return self._predict_as(TextToText, texts, isinstance(texts, str), options)
 
     def _predict_as(self, kind: type[AnyTask], items: Any, alone: bool, options: Any) -> Any:
         """The predictions of one kind of task; `alone` says that `items` is a single one."""
-        predictions = self.predict(
-            [items] if alone else list(items), self.task_for(kind), **options
-        )
+        predictions = self.predict([items] if alone else items, self.task_for(kind), **options)
         return predictions[0] if alone else predictions
 
     def task_for(self, kind: type[TaskType]) -> TaskType:
@@ -139,17 +153,22 @@ class TaskMethods(LoadedCheckpoint):
 
     def predict(
         self,
-        items: Iterable[Any],
-        task: AnyTask | None = None,
+        items: Any,
+        task: AnyTask | type[AnyTask] | str | None = None,
+        *,
+        columns: Mapping[str, str | int] | str | None = None,
         **options: Unpack[BatchKeywords],
     ) -> list[Any]:
         """The prediction of a task for every item.
 
         Args:
             items: `TextItem`, `PairItem`, `WordsItem`, `QuestionItem`, `SourceItem` or `ChatItem`,
-                as the task takes them; or rows to make them of: a text, a tuple of texts, or a dict
-                of columns such as `{"question": …, "context": …}`.
-            task: The task; the one the model was trained for if not given.
+                as the task takes them; or rows to make them of: texts, tuples of texts, or dicts
+                such as `{"question": …, "context": …}`. They may be in a list, a frame of pandas,
+                polars or pyarrow, a dataset, a dict of columns, or a file named by a `Path`.
+            task: The task, or the name of one, such as "classify", that the model's head can do;
+                the one the model was trained for if not given.
+            columns: Which column is what, such as `{"text": "review"}`; found if not given.
             options: `batch_tokens` (tokens per batch), `progress` (called with the number of tokens
                 done and of all tokens), `cancelled` (called before each batch; True ends the work).
 
@@ -157,29 +176,23 @@ class TaskMethods(LoadedCheckpoint):
             InputError: If no item can be made of a row.
             UnsupportedError: If the model has no head for a task.
         """
-        if isinstance(items, str | Mapping) or not isinstance(items, Iterable):
-            kind = type(items).__name__
-            raise InputError(f"items is a {kind}; it must be a list of items, texts or rows.")
-        items = list(items)
-        task = task or self._own_task(items)
+        rows = prediction_rows(items)
+        if task is None:
+            task = self._own_task(rows)
+        elif not isinstance(task, Task):
+            task = self.task_for(named_class(task))
+        named = named_columns(columns, task.item_type)
         return answers(
             task,
             self.model,
             self.tokenizer,
             [
                 item if item is row else task.from_input(item)
-                for item, row in zip(task.items_from(items), items, strict=True)
+                for item, row in zip(task.items_from(rows, named), rows, strict=True)
             ],
             max_length=self.max_length,
             options=BatchOptions(**options),
         )
-
-    def evaluate(
-        self, items: Sequence[Any], *, intervals: bool = True, **options: Unpack[BatchKeywords]
-    ) -> Measured:
-        """How good the model is on labelled items, with intervals of 95 %."""
-        task = self._own_task(items)
-        return task.measure(items, self.predict(items, task, **options), intervals=intervals)
 
     def _own_task(self, items: Sequence[Any]) -> AnyTask:
         """What the model was trained for, as such items want it."""

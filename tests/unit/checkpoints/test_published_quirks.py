@@ -33,12 +33,12 @@ def test_where_two_biases_differ_the_decoders_own_counts(bert_model):
 
 
 def test_an_unknown_architecture_lends_its_encoder(bert_model):
-    change_config(bert_model, architectures=["BertForMultipleChoice"])
+    change_config(bert_model, architectures=["BertForFictionalTasks"])
     change_weights(bert_model, **{"classifier.weight": torch.ones(1, 32)})
     model = cw.load(bert_model)
     assert "classifier.weight" in model.report.unexpected
     assert model.report.notes[0] == (
-        "the architecture 'BertForMultipleChoice' is not known; only its encoder is used"
+        "the architecture 'BertForFictionalTasks' is not known; only its encoder is used, and saved"
     )
     assert model.embed("the cat").shape == (32,)
 

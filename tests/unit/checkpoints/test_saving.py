@@ -235,3 +235,12 @@ def test_texts_that_cannot_become_vectors(tiny_models, text, sentence):
         with pytest.raises(InputError) as caught:
             task(["the cat", text])
         assert str(caught.value) == sentence
+
+
+def test_shards_are_filled_before_the_next_one_begins(tmp_path):
+    weights = {f"w{number}": torch.full((10,), float(number)) for number in range(7)}  # 40 bytes
+    tensors.write_weights(tmp_path, weights, shard_bytes=85)
+    index = json.loads((tmp_path / "model.safetensors.index.json").read_text())
+    names = [index["weight_map"][f"w{number}"] for number in range(7)]
+    assert names == [f"model-{number // 2 + 1:05d}-of-00004.safetensors" for number in range(7)]
+    assert index["metadata"]["total_size"] == 280

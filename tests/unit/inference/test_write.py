@@ -5,6 +5,8 @@ import json
 
 import pytest
 import torch
+from tokenizers import Tokenizer as Backend
+from tokenizers import processors
 
 import clozeworks as cw
 from clozeworks.errors import CheckpointError, InputError, SettingError, UnsupportedError
@@ -16,6 +18,7 @@ from clozeworks.tasks.text_to_text.items import ChatItem, Turn
 from clozeworks.tasks.text_to_text.rows import RowSettings
 from clozeworks.tasks.text_to_text.task import TextToText
 from clozeworks.text.tokenizer.styles import GPT2_STYLE
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
 from clozeworks.text.training.train import train_from_iterator
 
 PROMPTS = ["The cat", "Paris lies on the", "我爱", "The dog sat on the mat and"]
@@ -182,7 +185,32 @@ def test_an_empty_prompt(models):
 
 
 class _Empty:
-    ids = ()
+    ids = special = ()
+
+
+def test_an_end_that_stands_in_a_prompt_is_text(models):
+    """Of what ends a text, only what the tokenizer's template added is taken away again."""
+    model = models["gpt2"]
+    tokenizer = model.tokenizer
+    (newline,) = tokenizer.encode(["\n"])[0].ids
+    point = dataclasses.replace(
+        model.checkpoint, generation={"eos_token_id": [tokenizer.last_id, newline]}
+    )
+    writer = cw.LanguageModel(point, "lines").writer()
+    prompts = ["The cat\n", "Q: why?\n\n", "\n", "The cat<|endoftext|>", "The<|endoftext|>\n"]
+    for prompt, ids in zip(prompts, writer.encode(prompts), strict=True):
+        assert ids == tokenizer.encode([prompt], special=False)[0].ids
+    # A template that closes every text says nothing about a prompt.
+    backend = Backend.from_str(json.dumps(tokenizer.state))
+    backend.post_processor = processors.TemplateProcessing(
+        single="$A <|endoftext|> <|endoftext|>",
+        special_tokens=[("<|endoftext|>", tokenizer.last_id)],
+    )
+    closed = Tokenizer(backend)
+    point = dataclasses.replace(point, tokenizer=closed)
+    writer = cw.LanguageModel(point, "closed").writer()
+    for prompt, ids in zip(prompts, writer.encode(prompts), strict=True):
+        assert ids == closed.encode([prompt], special=False)[0].ids
 
 
 def test_a_chat_is_put_as_the_template_has_it(models):

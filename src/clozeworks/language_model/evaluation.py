@@ -1,0 +1,355 @@
+"""How good a model is on labelled data: what is measured, how data is read, what came out.
+
+A published folder does not say whether its classifier is for texts or for pairs; the columns of the
+data may. Labels that are numbers are matched with the model's labels.
+"""
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clozeworks.checkpoints.tasks import AnyTask
+from clozeworks.data.files.tables import Table, TableReader, read_table
+from clozeworks.data.labelled.bad_rows import BadRows
+from clozeworks.data.labelled.columns import find_columns, named_columns
+from clozeworks.data.labelled.in_memory import (
+    DataSource,
+    InMemory,
+    data_sources,
+    source_name,
+    split_data,
+)
+from clozeworks.data.labelled.reading import Labelled, Reading, read_items
+from clozeworks.data.labelled.vocabulary_fit import vocabulary_fit
+from clozeworks.errors import InputError, SettingError, UnknownName
+from clozeworks.inference.cloze import TOP, GapItem, measure_gaps, right_words
+from clozeworks.language_model.fitting_labels import fitted
+from clozeworks.tasks.classify import TextItem
+from clozeworks.tasks.metrics.custom import Metric, with_metric
+from clozeworks.tasks.metrics.labels import KnownLabels
+from clozeworks.tasks.metrics.measured import Measured
+from clozeworks.tasks.results.records import record_of
+from clozeworks.tasks.task import command_name, named_class, task_classes
+
+if TYPE_CHECKING:
+    from clozeworks.language_model.model import LanguageModel
+
+# Told a sentence that a person should know before the long work begins.
+Tell = Callable[[str], None]
+# Columns as a person names them.
+NamedColumns = Mapping[str, str | int] | str | None
+
+
+@dataclass(frozen=True)
+class EvaluationSettings:
+    """What is measured, and how the data is read."""
+
+    task: AnyTask | type[AnyTask] | str | None = None
+    """The task, its class or its name, or "fill" for gaps; as the model folder says if None."""
+    columns: NamedColumns = None
+    """Which column is what; found if None."""
+    reading: Reading = field(default_factory=Reading)
+    """How files are read otherwise."""
+    skip_bad_rows: bool = False
+    """Whether rows that cannot be used are dropped and counted."""
+    metric: Metric | str | None = None
+    """The value that decides: its name, a GLUE task, or a function of what is right and what was
+    predicted."""
+    threshold: float | None = None
+    """For questions: no answer if "none" is ahead by more than this."""
+    intervals: bool = True
+    """Whether intervals are measured by resampling."""
+
+
+@dataclass(frozen=True)
+class EvaluatedModel:
+    """The result of an evaluation."""
+
+    measured: Measured
+    """The values."""
+    details: KnownLabels
+    """How well each label is known."""
+    records: list[dict[str, Any]] = field(repr=False)
+    """Each item with its gold label and the prediction."""
+    predictions: list[Any] = field(repr=False)
+    """The prediction for each item."""
+    labelled: Labelled = field(repr=False)
+    """The data, and how it was read."""
+    command: str
+    """The task as a person types it."""
+    task: AnyTask | None = field(default=None, repr=False)
+    """The task; None for gaps."""
+    threshold: str | None = None
+    """The best threshold for answers, in few digits; None if there is none."""
+    seconds: float = 0.0
+    """How long predictions and values took."""
+
+    @property
+    def value(self) -> float:
+        """The value that decides."""
+        return self.measured.value
+
+    @property
+    def primary(self) -> str:
+        """The name of the value that decides."""
+        return self.measured.primary
+
+    @property
+    def values(self) -> dict[str, float]:
+        """Every value by its name."""
+        return self.measured.values
+
+    @property
+    def intervals(self) -> dict[str, tuple[float, float]]:
+        """Where 95 % of resamples lie, for values that were resampled."""
+        return self.measured.intervals
+
+    @property
+    def count(self) -> int:
+        """How many items were measured."""
+        return self.measured.count
+
+    def summary(self) -> list[str]:
+        """A line for each value, the one that decides first."""
+        return self.measured.lines()
+
+    def __str__(self) -> str:
+        return "\n".join(self.summary())
+
+
+def evaluate(
+    model: "LanguageModel",
+    data: Any,
+    settings: EvaluationSettings,
+    *,
+    tell: Tell = lambda sentence: None,
+    **options: Any,
+) -> EvaluatedModel:
+    """Measures how good a model is on labelled data.
+
+    Args:
+        model: The model.
+        data: Labelled data of any form that `data_sources` takes.
+        settings: What is measured, and how the data is read.
+        tell: Told what was found out about the data.
+        options: As for `predict`.
+
+    Raises:
+        InputError: If the data cannot be used.
+        SettingError: If a setting does not go with the task.
+        UnsupportedError: If the model has no head for the task.
+    """
+    if (splits := split_data(data)) is not None:
+        names = ", ".join(map(str, splits))
+        raise InputError(
+            f"data has the splits {names}; one of them is measured; name it, such as "
+            f"data[{list(splits)[-1]!r}]."
+        )
+    sources = data_sources(data, "data")
+    kind = _kind(model, sources, settings, tell)
+    task = None if kind is None else _with_threshold(model, kind, settings)
+    item = TextItem if task is None else task.files_hold()
+    bad = BadRows(skip=settings.skip_bad_rows)
+    reading = replace(settings.reading, columns=named_columns(settings.columns, item))
+    writes = task is not None and task.writes
+    if reading.labels is reading.label_separator is None and not writes:
+        # Whole numbers in a file may be names, too: as the model's labels are.
+        labels = "one" if task is None else task.label_kind
+        reading = replace(reading, labels=None if labels == "several" else labels)
+    labelled = _read(sources, task, reading, bad, tell)
+    fit = vocabulary_fit(labelled.items, model.tokenizer)
+    if fit is not None and fit.unknown:
+        tell(fit.sentence())
+    begin = time.monotonic()
+    if task is None:
+        result = _evaluate_gaps(model, labelled, settings, options)
+    else:
+        result = _evaluate_task(model, task, labelled, settings, tell, options)
+    return replace(result, seconds=time.monotonic() - begin)
+
+
+def _kind(
+    model: "LanguageModel", sources: Sequence[DataSource], settings: EvaluationSettings, tell: Tell
+) -> type[AnyTask] | None:
+    """The task: as the settings, the model folder or the data says; None for gaps."""
+    kinds = {command_name(kind): each for kind, each in task_classes().items()}
+    task = settings.task
+    if isinstance(task, str) and command_name(task) not in {*kinds, GapItem.command}:
+        raise UnknownName("task", task, (*kinds, GapItem.command))
+    if task is not None and task != GapItem.command:
+        return named_class(task)
+    trained = model.task
+    if task is not None or trained is None:
+        if "vocabulary" not in model.blueprint.heads:
+            model.fill([]) if task else model.predict([])  # complains
+        return None
+    if "task" in model.checkpoint.notes:
+        return type(trained)
+    # A published folder does not say for how many texts its head is; the data may.
+    able = [kind for kind in kinds.values() if trained.suited_to(kind) is not None]
+    if len(able) < 2:
+        return type(trained)
+    guess, reason = _guessed(able, type(trained), sources[0], settings)
+    tell(
+        f"The model folder does not say whether it is for texts or for pairs; {reason}, so it is "
+        f"measured with --task {guess.item_type.command}."
+    )
+    return guess
+
+
+def _guessed(
+    able: Sequence[type[AnyTask]],
+    usual: type[AnyTask],
+    source: DataSource,
+    settings: EvaluationSettings,
+) -> tuple[type[AnyTask], str]:
+    """The task whose columns the data has, by their usual names; else the usual one; and why."""
+    others, name = [kind for kind in able if kind is not usual], source_name(source)
+    columns = settings.columns
+    if columns is not None:
+        parts = columns.split(",") if isinstance(columns, str) else columns
+        roles = {part.partition("=")[0].strip() for part in parts}
+        fits = [kind for kind in others if roles & {*kind.item_type.text_names}]
+        return (fits[0] if fits else usual), f"--columns is {columns}"
+    for kind in others:
+        if isinstance(source, InMemory) and source.items:
+            if isinstance(source.items[0], kind.item_type):
+                return kind, f"{name} holds items of the type {kind.item_type.__name__}"
+            continue
+        try:
+            head = _head(source, settings.reading)
+            found = find_columns(head, kind.item_type, {}, settings.reading.header)[1]
+        except InputError:  # reading the file as texts says what is wrong with it
+            return usual, f"{name} has no columns of pairs"
+        texts = kind.item_type.text_names
+        known = [column for column in found if column.role in texts and column.how == "known"]
+        if len(known) == len(texts):
+            return kind, f"{name} has the columns {' and '.join(each.name for each in known)}"
+    return usual, f"{name} has no columns with the usual names of pairs"
+
+
+def _head(source: DataSource, reading: Reading) -> Table:
+    """The first rows of the data, or all of them."""
+    if isinstance(source, InMemory):
+        assert source.table is not None
+        return source.table
+    bad, path = BadRows(skip=True), Path(source)
+    if reading.suffix_of(path) == ".json":
+        return read_table(path, reading, bad.add)
+    return TableReader(path, reading, bad.add).head
+
+
+def _with_threshold(
+    model: "LanguageModel", kind: type[AnyTask], settings: EvaluationSettings
+) -> AnyTask:
+    """The model's task, with another threshold if one is given."""
+    threshold = settings.threshold
+    if threshold is not None and "threshold" not in kind.command_options:
+        rule = f"{kind.item_type.command} has no threshold, only questions have one"
+        raise SettingError("--threshold", threshold, rule, "leave it out")
+    task = settings.task if isinstance(settings.task, kind) else model.task_for(kind)
+    return task if threshold is None else task.configured(threshold=threshold)[0]
+
+
+def _read(
+    sources: Sequence[DataSource], task: AnyTask | None, reading: Reading, bad: BadRows, tell: Tell
+) -> Labelled:
+    """Reads labelled data and tells which columns were taken for what."""
+    if task is None:
+        labelled = read_items(sources, TextItem, reading, bad=bad)
+    else:
+        labelled = task.read_to_measure(sources, reading, bad)
+    if labelled.description:
+        tell(labelled.description)
+    item, name = labelled.item, ", ".join(labelled.files)
+    if not labelled.is_labelled:
+        if (why := item.missing_labels(labelled.items)) is not None:
+            raise InputError(f"{name} has no {item.gold_word}, and judging a model needs {why}")
+        raise InputError(
+            f"{name} has no {item.gold_word}, and there is nothing to measure without them; name "
+            f"their column with --columns {item.label_role}=NAME."
+        )
+    bare = next((each for each in labelled.items if each.gold is None), None)
+    if bare is not None:
+        raise InputError(
+            f"{bare.source_location} has no answer; give one, or mark it as impossible."
+        )
+    return labelled
+
+
+def _evaluate_gaps(
+    model: "LanguageModel",
+    labelled: Labelled,
+    settings: EvaluationSettings,
+    options: dict[str, Any],
+) -> EvaluatedModel:
+    items = labelled.items
+    right_words(model.tokenizer, items)  # complains before the long work
+    filled = model.fill([item.text for item in items], top=TOP, **options)
+    measured = measure_gaps(model.tokenizer, items, filled, intervals=settings.intervals)
+    pairs = [
+        (item.gold, tuple(gap[0].word for gap in each.gaps))
+        for item, each in zip(items, filled, strict=True)
+    ]
+    records = [
+        {**asdict(answer), "gold": item.gold_json(), "source_location": item.source_location}
+        for item, answer in zip(items, filled, strict=True)
+    ]
+    measured = with_metric(measured, settings.metric, pairs)
+    return EvaluatedModel(measured, KnownLabels(), records, filled, labelled, GapItem.command)
+
+
+def _evaluate_task(
+    model: "LanguageModel",
+    task: AnyTask,
+    labelled: Labelled,
+    settings: EvaluationSettings,
+    tell: Tell,
+    options: dict[str, Any],
+) -> EvaluatedModel:
+    items: Sequence[Any] = labelled.items
+    labels = task.settings().get("id2label", {}).values()
+    if labels and task.label_kind != "numbers":
+        items, sentence = fitted(items, list(labels))
+        if sentence:
+            tell(sentence)
+    labelled = replace(labelled, items=items)
+    if isinstance(settings.metric, str) and (guessed := task.guessed(items, items)) is not None:
+        with_metric(guessed[1], settings.metric, ())  # complains before the long work
+    answers = model.predict(items, task, **options)
+    measured = task.measure(items, answers, intervals=settings.intervals)
+    pairs = [task.compared(item, answer) for item, answer in zip(items, answers, strict=True)]
+    records = [
+        record_of(item, answer, gold=True) for item, answer in zip(items, answers, strict=True)
+    ]
+    return EvaluatedModel(
+        with_metric(measured, settings.metric, pairs),
+        task.known_labels(items, answers),
+        records,
+        answers,
+        labelled,
+        task.item_type.command,
+        task,
+        _best_threshold(task, items, answers, measured),
+    )
+
+
+def _best_threshold(
+    task: Any, items: Sequence[Any], answers: Sequence[Any], measured: Measured
+) -> str | None:
+    """The best threshold, in at least four digits and as few as reach the same F1."""
+    exact = measured.values.get("best_f1_threshold")
+    if exact is None or not math.isfinite(exact):
+        return None
+    for digits in range(4, 17):
+        # One of the answers has exactly this doubt, and rounding may leave it on the other side.
+        for rounding in (ROUND_CEILING, ROUND_FLOOR):
+            shown = f"{Context(prec=digits, rounding=rounding).create_decimal_from_float(exact):f}"
+            rounded = replace(task, threshold=float(shown)).measure(items, answers)
+            if rounded.values["f1"] >= measured.values["best_f1"] - 1e-9:
+                return shown
+    return repr(exact)
