@@ -190,11 +190,13 @@ def test_show_a_published_size(command, size):
     endless = any(name in size for name in distances)
     # What writes goes no further than texts of training went.
     stated = {"gpt2": "1,024", "llama-7b": "2,048", "llama-2": "4,096", "llama-3-": "8,192"}
-    stated["llama-3."] = "131,072"
+    stated |= {"llama-3.": "131,072", "mistral-7b": "32,768", "mistral-nemo": "131,072"}
+    stated |= {"qwen2.5-7b": "131,072", "qwen2.5-14b": "131,072", "smollm3-": "65,536"}
+    stated |= {"qwen2.5-": "32,768", "bge-m3": "8,192", "ernie-1.0": "513", "ernie-3.0": "2,048"}
     longest = next((room for name, room in stated.items() if size.startswith(name)), "512")
     room = "texts of any length" if endless else f"texts of up to {longest} tokens"
     assert lines[0].startswith(f"{size} (") and lines[1] == room
-    assert json.loads(command("show", size, "--json").out)["width"] % 64 == 0
+    assert json.loads(command("show", size, "--json").out)["width"] % 8 == 0
 
 
 def test_show_lists_the_sizes(command):
@@ -228,6 +230,36 @@ def test_a_tokenizer_that_writes_texts_as_a_family_does(command, tmp_path):
 def _tokens(command, tokenizer, text):
     lines = command("tokenizer", "inspect", tokenizer, text).out.splitlines()
     return lines[[line.endswith("of them added:") for line in lines].index(True) + 1 :]
+
+
+def test_a_terminal_is_shown_tokens_and_obeys_none(command, tmp_path):
+    evil = "\x1b]0;owned\x07"
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", f"[{evil}]", "cat"]
+    folder = tmp_path / "tokenizer"
+    folder.mkdir()
+    (folder / "vocab.txt").write_text("\n".join(tokens) + "\n", encoding="utf-8")
+    (folder / "tokenizer_config.json").write_text(json.dumps({"mask_token": f"[{evil}]"}))
+    inspected = command("tokenizer", "inspect", folder, f"cat [{evil}] \x1b[31m")
+    assert inspected.code == 0
+    assert "mask         [\\x1b]0;owned\\x07] = 4" in inspected.out
+    assert "\x1b" not in inspected.out and "\x07" not in inspected.out
+    (folder / "vocab.txt").write_text(f"[UNK]\n{evil}\n{evil}\n", encoding="utf-8")
+    (folder / "added_tokens.json").write_text(json.dumps({"\x9b2J": 9}))
+    refused = command("tokenizer", "inspect", folder)
+    assert refused.code == 2 and refused.err.startswith("clozeworks: ")
+    assert not {"\x1b", "\x07", "\x9b"} & {*refused.err}
+    refused = command("tokenizer", "inspect", tmp_path / evil)
+    assert refused.code == 2 and "\\x1b]0;owned\\x07" in refused.err
+    assert not {"\x1b", "\x07"} & {*refused.err}
+
+
+def test_gaps_of_a_vocabulary_are_worth_a_look(command, tmp_path):
+    (tmp_path / "vocab.json").write_text('{"a": 0, "b": 1, "c": 7, "<|endoftext|>": 2}')
+    (tmp_path / "merges.txt").write_text("")
+    assert (
+        f"look at      {tmp_path}: 4 ids have no token, the first is 3; a vocabulary has no gaps "
+        "unless it was published so; compare it with the original.\n"
+    ) in command("tokenizer", "inspect", tmp_path).out
 
 
 def test_from_text_to_vectors(command, tmp_path):

@@ -12,7 +12,7 @@ from clozeworks.data.files.tables import TableReader
 def test_a_share_grows_with_the_lines_that_were_given(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("京京京\n" * 100, encoding="utf-8")
-    lines = LineReader(path, "utf-8")
+    lines = LineReader(path)
     given = iter(lines)
     for number in range(1, 101):
         assert next(given) == "京京京"

@@ -281,8 +281,8 @@ def test_sources_that_cannot_be_used(command, refused, folder, tmp_path, monkeyp
     (tmp_path / "a.parquet").write_bytes(b"PAR1")
     refused(
         f"{tmp_path}/a.doc has the suffix '.doc'; classify reads .txt, .csv, .tsv, .jsonl, "
-        ".json, .parquet, all but .parquet also with .gz, .bz2, .xz, .zst; rename or convert the "
-        "file, or pipe its lines in with -.",
+        ".json, .parquet, all but .parquet also with .gz, .bz2, .xz, .zst; say what it is with "
+        "--format, such as --format txt, pipe its lines in with -, or convert it.",
         *("classify", folder, tmp_path / "a.doc"),
     )
     refused(
@@ -291,21 +291,22 @@ def test_sources_that_cannot_be_used(command, refused, folder, tmp_path, monkeyp
         *("classify", folder, "nothing.parquet"),
     )
     refused(
-        f"{tmp_path}/a.csv, row 1: this is one cell, 'text;n'; in a .csv file a comma separates "
-        "cells; convert the file.",
+        f"{tmp_path}/a.csv, row 1: this is one cell, 'text;n'; a comma separates cells; say what "
+        "does with --separator ';'.",
         *("classify", folder, tmp_path / "a.csv"),
     )
-    monkeypatch.setattr(tables, "LONGEST_LINE", 30)
     (tmp_path / "c.csv").write_text('text,n\na,1\n"b' + ",1\n" * 20, encoding="utf-8")
     refused(
         f"{tmp_path}/c.csv, row 3 has more than 30 characters; a row must fit in memory; check "
-        "that each quotation mark is closed.",
-        *("classify", folder, tmp_path / "c.csv"),
+        "that each quotation mark is closed, read them as text with --quoting none, or raise "
+        "--max-row-length.",
+        *("classify", folder, tmp_path / "c.csv", "--max-row-length", "30"),
     )
     (tmp_path / "d.csv").write_text('text,n\n"b,1\n', encoding="utf-8")
     refused(
         f"{tmp_path}/d.csv, row 2: the quotation marks do not match (unexpected end of data); "
-        'close each one, and write "" for a quotation mark inside a text.',
+        'close each one, and write "" for one inside a text, or say --quoting none if they are '
+        "part of the texts.",
         *("classify", folder, tmp_path / "d.csv"),
     )
     for name in ("b.tsv", "b.jsonl"):

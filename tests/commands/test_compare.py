@@ -109,7 +109,7 @@ def test_what_cannot_be_compared(refused, command, folder, tmp_path, monkeypatch
     (tmp_path / "a.txt").write_text("a\n", encoding="utf-8")
     refused(
         f"{tmp_path}/a.txt has the suffix '.txt'; compare reads .csv, .tsv, .jsonl, .json, "
-        ".parquet, all but .parquet also with .gz, .bz2, .xz, .zst; rename or convert the file, or "
-        "pipe its lines in with -.",
+        ".parquet, all but .parquet also with .gz, .bz2, .xz, .zst; say what it is with --format, "
+        "such as --format csv, pipe its lines in with -, or convert it.",
         *("compare", folder, tmp_path / "a.txt"),
     )

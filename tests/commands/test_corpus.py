@@ -204,7 +204,7 @@ def test_the_page_of_a_corpus(command, corpus):
     assert re.fullmatch(r"tokenizer: wordpiece, \d+ entries, [0-9a-f]{12}", lines[1])
     assert lines[3].split() == ["train", "validation"]
     assert (
-        "made with: documents=blank-line, encoding=utf-8, sentences=split, validation=0.2" in lines
+        "made with: encoding=utf-8, documents=blank-line, sentences=split, validation=0.2" in lines
     )
     begin = lines.index("sentences by number of tokens")
     bars = lines[begin + 1 : lines.index("", begin)]

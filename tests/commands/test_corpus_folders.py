@@ -63,7 +63,7 @@ def test_settings_of_a_build(refused, build, more, sentence):
     [
         (
             ["--objective", "robert"],
-            "objective is 'robert'; known: albert, bert, byt5, deberta, deberta-v3, "
+            "--objective is 'robert'; known: albert, bert, byt5, deberta, deberta-v3, "
             "electra, gpt, gpt2, llama, mt5, prefix-lm, roberta, simcse, spanbert, t5, ul2, xlnet. "
             "Did you mean 'roberta'?",
         ),

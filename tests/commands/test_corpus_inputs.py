@@ -8,7 +8,7 @@ import pytest
 from clozeworks.data.corpus import build as building
 from clozeworks.data.corpus import duplicates
 from clozeworks.data.corpus.corpus import Corpus
-from clozeworks.data.files import documents, lines
+from clozeworks.data.files import documents
 
 OBJECTIVES = ("bert", "roberta", "albert", "spanbert", "electra", "simcse")
 KNOWN = ".csv, .jsonl, .parquet, .tsv, .txt, all but .parquet also with .gz, .bz2, .xz, .zst"
@@ -75,8 +75,8 @@ def test_links_that_lead_nowhere_and_pipes(refused, options, tmp_path):
     link.unlink()
     os.mkfifo(link)
     refused(
-        f"{link} is not a plain file; a build may read its input again; write what it gives into a "
-        "file.",
+        f"{link} is a pipe, not a file; files may be read more than once; write what it gives "
+        "into a file.",
         *("corpus", "build", folder, *options),
     )
 
@@ -108,13 +108,12 @@ def test_very_little_text(command, options, tmp_path, text, counts):
 
 
 def test_a_line_that_does_not_fit(unreadable, command, options, tmp_path, monkeypatch):
-    monkeypatch.setattr(lines, "LONGEST_LINE", 1000)
     source = tmp_path / "a.txt"
     source.write_text("The cat.\n" + "mat " * 300)
     unreadable(
         f"{source}, line 2 has more than 1,000 characters; a line must fit in memory; fold it into "
-        "several (fold -s).",
-        source,
+        "several (fold -s), or raise --max-row-length.",
+        *(source, "--max-row-length", 1000),
     )
     monkeypatch.setattr(documents, "LONGEST_DOCUMENT", 100)
     source.write_text("The cat.\n\n" + "mat\n" * 300)
@@ -134,32 +133,36 @@ def test_a_line_of_two_hundred_million_characters(unreadable, tmp_path):
         for _ in range(200):
             file.write(b"the cat " * 125_000)
     unreadable(
-        f"{source}, line 1 has more than 64,000,000 characters; a line must fit in memory; fold it "
-        "into several (fold -s).",
+        f"{source}, line 1 has more than 10,000,000 characters; a line must fit in memory; fold it "
+        "into several (fold -s), or raise --max-row-length.",
         source,
     )
 
 
+NO_GUESS = (
+    "name its encoding with --encoding, or, if it is damaged, replace such bytes with --bad-bytes "
+    "replace, or skip such rows with --bad-bytes skip-row."
+)
 ENCODED = {
     "zero bytes": (
         b"The cat.\nA \0 dog.",
-        ", line 2: byte 0x00 does not occur in text; this is a binary file, or UTF-16; convert the "
-        "file to text, or say what it is with --encoding utf-16-le.",
+        ", line 2: byte 0x00 does not occur in text; this is a binary file, or damaged; "
+        + NO_GUESS,
     ),
     "binary": (
         b"\x7fELF\x02\x01\x01\0\0\0" + bytes(range(256)),
-        ", line 1: byte 0x00 does not occur in text; this is a binary file, or UTF-16; convert the "
-        "file to text, or say what it is with --encoding utf-16-le.",
+        ", line 1: byte 0x00 does not occur in text; this is a binary file, or damaged; "
+        + NO_GUESS,
     ),
     "latin-1": (
         "The cat.\n\nThe café.".encode("latin-1"),
         ", line 3: byte 0xE9 is not valid UTF-8; convert the file, or say what it is with "
-        "--encoding latin-1.",
+        "--encoding cp1252.",
     ),
     "utf-16 without a mark": (
         "The cat.".encode("utf-16-le"),
-        ", line 1: byte 0x00 does not occur in text; this is a binary file, or UTF-16; convert the "
-        "file to text, or say what it is with --encoding utf-16-le.",
+        ", line 1: byte 0x00 does not occur in text; this is UTF-16; convert the file, or say "
+        "what it is with --encoding utf-16-le.",
     ),
     "packed": (
         b"\x1f\x8b\x08\0some",
@@ -259,18 +262,18 @@ def test_bad_files_are_skipped_and_named(command, options, tmp_path):
     worse.write_bytes(b"\xff")
     outcome = command("corpus", "build", good, bad, worse, *options, "--skip-bad-files")
     assert outcome.code == 0
-    wrong = "byte 0xFF is not valid UTF-8; convert the file, or say what it is with --encoding"
+    wrong = f"byte 0xFF is not valid UTF-8; {NO_GUESS}"
     assert outcome.err == (
         f"Skipped: {bad}, line 2: the field 'text' is a number; it must be a string; choose "
         "another field with --column, or put quotation marks around it. 1 document of this file "
         "came before it.\n"
-        f"Skipped: {worse}, line 1: {wrong} latin-1. 0 documents of this file came before it.\n"
+        f"Skipped: {worse}, line 1: {wrong} 0 documents of this file came before it.\n"
     )
     assert Corpus.open(tmp_path / "out").split().documents == 2
     outcome = command("corpus", "build", worse, *options, "--skip-bad-files", "--overwrite")
     assert outcome.err == (
         "clozeworks: the input holds no text that gives a token; check the files, and which column "
-        f"or field holds the text (--column). Left out was: {worse}, line 1: {wrong} latin-1. 0 "
+        f"or field holds the text (--column). Left out was: {worse}, line 1: {wrong} 0 "
         "documents of this file came before it.\n"
     )
 

@@ -17,7 +17,7 @@ from clozeworks.storage.locks import locked
 BUILD = """
 import sys
 from clozeworks.cli import main
-from clozeworks.cli.display import progress
+from clozeworks.display import progress
 from clozeworks.data.corpus import build, split_writer
 from clozeworks.data.files import compression
 progress.ProgressBar.__init__.__kwdefaults__["every"] = 0.0

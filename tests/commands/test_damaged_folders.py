@@ -7,6 +7,11 @@ import pytest
 from clozeworks.families.family import families
 
 FAMILIES = ", ".join(sorted(families()))
+ACTIVATIONS = (
+    "gelu, gelu_10, gelu_accurate, gelu_fast, gelu_new, gelu_python, gelu_python_tanh, "
+    "gelu_pytorch_tanh, hardswish, laplace, leaky_relu, linear, mish, quick_gelu, relu, relu2, "
+    "relu6, sigmoid, silu, sqrtsoftplus, swish, tanh"
+)
 WHOLE = "it must be a whole number from 1 to 2,147,483,647; correct it."
 
 
@@ -40,8 +45,7 @@ def set_config(folder, **changes):
         ),
         (
             {"hidden_act": ["gelu"]},
-            "hidden_act is \"['gelu']\"; known: gelu, gelu_new, "
-            "gelu_pytorch_tanh, relu, silu, swish, tanh. Did you mean 'gelu'?",
+            f"hidden_act is \"['gelu']\"; known: {ACTIVATIONS}. Did you mean 'gelu'?",
         ),
         ({"vocab_size": 1.5}, "vocab_size is 1.5; " + WHOLE),
         (
@@ -54,8 +58,7 @@ def set_config(folder, **changes):
         ),
         (
             {"hidden_act": "gelo"},
-            "hidden_act is 'gelo'; known: gelu, gelu_new, gelu_pytorch_tanh, relu, silu, swish, "
-            "tanh. Did you mean 'gelu'?",
+            f"hidden_act is 'gelo'; known: {ACTIVATIONS}. Did you mean 'gelu'?",
         ),
         (
             {"position_embedding_type": "relative_key"},

@@ -113,9 +113,9 @@ def test_numbers_and_several_labels_are_said_again(command, place):
     assert outcome.out.endswith("--dev n/dev.csv data.labels=numbers\n")
     rows = [(f"text {number}", "x|y" if number % 2 else "y") for number in range(40)]
     (place / "s.csv").write_text(written(rows), encoding="utf-8")
-    options = ["--task", "classify", "--out", "s", "--separator", "|"]
+    options = ["--task", "classify", "--out", "s", "--label-separator", "|"]
     outcome = command("data", "split", "s.csv", *options)
-    assert outcome.out.endswith("--dev s/dev.csv data.labels=several 'data.separator=|'\n")
+    assert outcome.out.endswith("--dev s/dev.csv data.labels=several 'data.label_separator=|'\n")
 
 
 def test_tags(command, place):
@@ -227,8 +227,8 @@ def test_a_part_that_cannot_be_written_leaves_none(command, place, monkeypatch, 
         (
             ["bare.txt"],
             "bare.txt has the suffix '.txt'; classify reads .csv, .tsv, .jsonl, .json, "
-            ".parquet, all but .parquet also with .gz, .bz2, .xz, .zst; rename or convert the "
-            "file.",
+            ".parquet, all but .parquet also with .gz, .bz2, .xz, .zst; say what it is with "
+            "--format, such as --format csv, or convert it.",
         ),
         (
             ["few.csv"],

@@ -6,8 +6,8 @@ import json
 import pytest
 
 import clozeworks as cw
-from clozeworks.cli.display.evaluation_page import page
 from clozeworks.data.labelled.bad_rows import BadRows
+from clozeworks.display.evaluation_page import page
 from clozeworks.tasks.answer import Answer
 from clozeworks.tasks.classify import Classify
 from clozeworks.tasks.compare import Compare
@@ -65,6 +65,13 @@ def test_values_are_those_of_python(command, folders, tmp_path):
     assert [sum(row) for row in found["confusion"]] == [2, 1, 3]
     right = sum(row[place] for place, row in enumerate(found["confusion"]))
     assert right / 6 == pytest.approx(found["values"]["accuracy"])
+
+
+def test_unknown_tokens_are_stated(command, folders, tmp_path):
+    rows = [("ꙮ ☃ ꙮ", "good"), ("the cat", "bad")]
+    path = table(tmp_path / "a.csv", rows, "text", "label")
+    outcome = command("evaluate", folders / "classify", path)
+    assert "60.0% of the tokens of these texts are unknown (3): the vocabulary" in outcome.err
 
 
 def test_the_page(command, folders, tmp_path):

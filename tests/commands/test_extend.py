@@ -183,8 +183,9 @@ def test_refusals(refused, bert, field, tmp_path):
         *(bert, plain, "--add", 5, "--least", 500),
     )
     check(
-        f"{nul}, line 3: byte 0x00 does not occur in text; this is a binary file, or UTF-16; "
-        "convert the file to text, or say what it is with --encoding utf-16-be.",
+        f"{nul}, line 3: byte 0x00 does not occur in text; this is a binary file, or damaged; "
+        "name its encoding with --encoding, or, if it is damaged, replace such bytes with "
+        "--bad-bytes replace, or skip such rows with --bad-bytes skip-row.",
         *(bert, nul, "--add", 5),
     )
     assert not out.exists()

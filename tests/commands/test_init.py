@@ -47,7 +47,7 @@ def test_refusals(tmp_path, refused):
     path.write_text("mine")
     refused(f"{path} exists; name another file, or remove it first.", "init", "pretrain", path)
     refused(
-        "objective is 'brt'; known: albert, bert, byt5, deberta, deberta-v3, "
+        "--objective is 'brt'; known: albert, bert, byt5, deberta, deberta-v3, "
         "electra, gpt, gpt2, llama, mt5, prefix-lm, roberta, simcse, spanbert, t5, ul2, xlnet. "
         "Did you mean 'bert'?",
         "init", "pretrain", tmp_path / "other.toml", "--objective", "brt",
@@ -55,9 +55,9 @@ def test_refusals(tmp_path, refused):
 
 
 def test_an_unknown_size(tmp_path, command):
-    found = command("init", "pretrain", tmp_path / "a.toml", "--size", "bert-tini")
+    found = command("init", "pretrain", tmp_path / "a.toml", "--size", "bert-tinny")
     assert found.code == 2
-    assert found.err.startswith("clozeworks: size is 'bert-tini'; known: ")
+    assert found.err.startswith("clozeworks: --size is 'bert-tinny'; known: ")
     assert found.err.endswith("Did you mean 'bert-tiny'?\n")
 
 

@@ -15,7 +15,7 @@ import pytest
 # Imports everything once; then each line it reads becomes a process with the real command.
 FORKS = """
 import json, os, sys
-import clozeworks.cli.display.training, clozeworks.jobs.pretrain.job
+import clozeworks.display.training, clozeworks.jobs.pretrain.job
 import matplotlib.figure, torch._dynamo
 from clozeworks.cli import main
 from clozeworks.cli.commands import pretrain

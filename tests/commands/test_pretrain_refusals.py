@@ -62,7 +62,7 @@ def test_settings(refused, recipe, change, sentence):
 
 
 def test_a_device_that_is_not_there(refused, recipe):
-    refused("device is 'gpu'; known: cpu. Did you mean 'cpu'?", "pretrain", recipe, "-d", "gpu")
+    refused("--device is 'gpu'; known: cpu.", "pretrain", recipe, "-d", "gpu")
 
 
 def test_recipes_that_cannot_be_read(refused, tmp_path):
@@ -77,7 +77,7 @@ def test_recipes_that_cannot_be_read(refused, tmp_path):
     path.write_bytes(b'run = "\xe9"\n')
     refused(f"{path} is not UTF-8; save it as UTF-8.", "pretrain", path)
     path.write_text('run = "x"\n')
-    refused("model is missing; Recipe needs it.", "pretrain", path)
+    refused("model is missing; it has no default; set it.", "pretrain", path)
 
 
 def test_a_folder_that_holds_something_else(refused, recipe, run):
@@ -126,9 +126,7 @@ def test_no_room_on_the_disk(refused, recipe, run, monkeypatch):
     usage = shutil.disk_usage(run.parent)
     monkeypatch.setattr(checks.shutil, "disk_usage", lambda _: usage._replace(free=1_000_000))
     # The folder is not there before and not there afterwards; what is said before is no complaint.
-    monkeypatch.setattr(
-        "clozeworks.cli.display.training.TrainingProgress.on_message", lambda *_: None
-    )
+    monkeypatch.setattr("clozeworks.display.training.TrainingProgress.on_message", lambda *_: None)
     refused(
         f"{run} has 1.0 MB free; 3 snapshots and the model need 1.8 MB; make room, keep fewer "
         "(checkpointing.keep), or choose another disk.",

@@ -11,7 +11,7 @@ import pytest
 EMBED = """
 import sys
 from clozeworks.cli import main
-from clozeworks.cli.display import progress
+from clozeworks.display import progress
 progress.ProgressBar.__init__.__kwdefaults__["every"] = 0.0
 main.main(["embed", *sys.argv[1:]])
 """

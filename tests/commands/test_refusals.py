@@ -80,7 +80,7 @@ def test_fill(refused, bert, arguments, sentence):
         ),
         (
             ["cat", "--pooling", "mean,frist"],
-            "pooling is 'frist'; known: first, last, max, mean, mean_sqrt_length, weighted_mean. "
+            "--pooling is 'frist'; known: first, last, max, mean, mean_sqrt_length, weighted_mean. "
             "Did you mean 'first'?",
         ),
         (
@@ -136,7 +136,7 @@ def test_a_file_in_another_encoding(refused, command, bert, tmp_path):
     path.write_bytes("the cat\nthe café\n".encode("latin-1"))
     refused(
         f"{path}, line 2: byte 0xE9 is not valid UTF-8; convert the file, or say what it is with "
-        "--encoding latin-1.",
+        "--encoding cp1252.",
         *("embed", bert, path),
     )
     outcome = command("embed", bert, path, "--encoding", "latin-1")
@@ -232,15 +232,15 @@ def test_a_folder_is_replaced_only_when_asked_and_only_if_it_is_ours(refused, be
             "inspect, extend. See: clozeworks tokenizer --help",
         ),
         (
-            ["show", "bert-tini"],
-            "bert-tini is not a folder here, it is not in the local cache, and the hub cannot be "
+            ["show", "bert-tinny"],
+            "bert-tinny is not a folder here, it is not in the local cache, and the hub cannot be "
             "reached; give the path of a model folder, or go online and try again. Or did you "
             "mean the published size 'bert-tiny'?",
         ),
         (
             ["show", "bert-tiny", "--heads", "clases"],
-            "head is 'clases'; known: answer, classes, next_sentence, pooler, tokens, vocabulary. "
-            "Did you mean 'classes'?",
+            "head is 'clases'; known: answer, choice, classes, next_sentence, pooler, tokens, "
+            "vocabulary. Did you mean 'classes'?",
         ),
         (
             ["show", "./nothing"],

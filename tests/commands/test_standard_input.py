@@ -14,16 +14,21 @@ import pytest
 
 import clozeworks as cw
 from clozeworks.data.files import lines as stdin_lines
+from clozeworks.data.files.file_format import FileFormat
 from clozeworks.data.files.lines import read_text, stream_lines
 from clozeworks.errors import InputError
 from clozeworks.tasks.classify import Classify
 
 SOURCE = Path(cw.__file__).parents[1]
+NO_GUESS = (
+    "name its encoding with --encoding, or, if it is damaged, replace such bytes with --bad-bytes "
+    "replace, or skip such rows with --bad-bytes skip-row."
+)
 # The real command, with a line of progress at every batch rather than every few seconds.
 CLASSIFY = """
 import sys
 from clozeworks.cli import main
-from clozeworks.cli.display import progress
+from clozeworks.display import progress
 progress.ProgressBar.__init__.__kwdefaults__["every"] = 0.0
 main.main(["classify", *sys.argv[1:]])
 """
@@ -100,7 +105,9 @@ def test_lines_are_whole_wherever_blocks_end(given, block):
     assert read_text(sys.stdin.buffer) == text
     given("ä\nö\n".encode("utf-16"), block)
     assert [
-        line for lines in stream_lines(sys.stdin.buffer, encoding="utf-16") for line in lines
+        line
+        for lines in stream_lines(sys.stdin.buffer, FileFormat(encoding="utf-16"))
+        for line in lines
     ] == ["ä", "ö"]
     given(b"", block)
     assert list(stream_lines(sys.stdin.buffer)) == []
@@ -113,20 +120,18 @@ def test_lines_are_whole_wherever_blocks_end(given, block):
         (
             b"one\ntwo\xff\nthree\n",
             ["one"],
-            "standard input, line 2: byte 0xFF is not valid UTF-8; convert the file, or say what "
-            "it is with --encoding latin-1.",
+            "standard input, line 2: byte 0xFF is not valid UTF-8; " + NO_GUESS,
         ),
         (
             b"one\ntw\0",
             ["one"],
             "standard input, line 2: byte 0x00 does not occur in text; this is a binary file, or "
-            "UTF-16; convert the file to text, or say what it is with --encoding utf-16-be.",
+            "damaged; " + NO_GUESS,
         ),
         (
             "one\ntwo 京".encode()[:-1],
             ["one"],
-            "standard input, line 2: byte 0xE4 is not valid UTF-8; convert the file, or say what "
-            "it is with --encoding latin-1.",
+            "standard input, line 2: byte 0xE4 is not valid UTF-8; " + NO_GUESS,
         ),
     ],
     ids=["not utf-8", "zero", "half a character"],
@@ -140,7 +145,7 @@ def test_what_stands_before_a_wrong_byte_is_given_first(given, block, content, b
     assert str(wrong.value) == sentence and found == before
 
 
-def test_what_is_no_text(given, monkeypatch):
+def test_what_is_no_text(given):
     given(gzip.compress(b"text"), 100)
     with pytest.raises(InputError) as wrong:
         list(stream_lines(sys.stdin.buffer))
@@ -148,11 +153,10 @@ def test_what_is_no_text(given, monkeypatch):
         "standard input is compressed with gzip; end its name in .gz, or decompress it with "
         "gzip -dc."
     )
-    monkeypatch.setattr(stdin_lines, "LONGEST_LINE", 10)
     given(b"one\nmore than ten characters\n", 5)
     with pytest.raises(InputError) as wrong:
-        list(stream_lines(sys.stdin.buffer))
+        list(stream_lines(sys.stdin.buffer, FileFormat(max_row_length=10)))
     assert str(wrong.value) == (
         "standard input, line 2 has more than 10 characters; a line must fit in memory; fold it "
-        "into several (fold -s)."
+        "into several (fold -s), or raise --max-row-length."
     )

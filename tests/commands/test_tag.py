@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 import clozeworks as cw
-from clozeworks.cli.display.highlight import around, has_colours, marked, safe, shortened
+from clozeworks.display.highlight import around, has_colours, marked, safe, shortened
 from clozeworks.tasks.tag import Tag
 
 STRANGE = [
@@ -191,6 +191,6 @@ def test_tags_can_be_had_in_another_scheme(command, refused, folders):
     pairs = zip(other["words"], other["tags"], strict=True)
     assert with_tags == shown + " ".join(f"{word}/{tag}" for word, tag in pairs) + "\n"
     refused(
-        "scheme is 'BIOSE'; known: BIO, BIOES, BMES, IO, IOB1, plain. Did you mean 'BIOES'?",
+        "--scheme is 'BIOSE'; known: BIO, BIOES, BMES, IO, IOB1, plain. Did you mean 'BIOES'?",
         *("tag", folders / "ner-bert", "a text", "--scheme", "BIOSE"),
     )

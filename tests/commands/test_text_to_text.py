@@ -73,7 +73,7 @@ def test_chunks_are_small_and_change_nothing(gpt, command, tmp_path, monkeypatch
 
     ask = LanguageModel.predict
     monkeypatch.setattr(LanguageModel, "predict", noted)
-    monkeypatch.setattr("clozeworks.cli.display.progress.ProgressBar.__call__", told)
+    monkeypatch.setattr("clozeworks.display.progress.ProgressBar.__call__", told)
     monkeypatch.setattr(TextToText, "chunk_items", 3)
     found = command("text-to-text", gpt, path)
     assert found.code == 0 and asked == [3, 3, 1]

@@ -1,6 +1,6 @@
 """Columns in a terminal: a Chinese character is as wide as two letters."""
 
-from clozeworks.cli.display.table import aligned, cut, filled, width
+from clozeworks.display.table import aligned, cut, filled, width
 
 
 def test_widths_are_counted_in_cells():

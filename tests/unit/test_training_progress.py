@@ -2,7 +2,7 @@
 
 import sys
 
-from clozeworks.cli.display.training import TrainingProgress
+from clozeworks.display.training import TrainingProgress
 
 RECORD = {
     "masked_lm": {"loss": 5.0, "accuracy": 0.2},

@@ -2,9 +2,10 @@
 
 import os
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -12,6 +13,7 @@ from clozeworks.errors import SET, InputError, SettingError
 from clozeworks.wording import counted
 
 if TYPE_CHECKING:
+    from clozeworks.data.files.file_format import FileFormat
     from clozeworks.data.files.texts import Texts
     from clozeworks.data.labelled.bad_rows import BadRows
     from clozeworks.data.labelled.items import Item
@@ -20,37 +22,83 @@ if TYPE_CHECKING:
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class TextOptions:
+class FileOptions:
+    """How the bytes of files become rows.
+
+    Attributes:
+        format: csv, tsv, jsonl, json, parquet, txt or what else is read here; as the suffix of a
+            file says if not given.
+        separator: What stands between the cells of a row, such as ; or tab. If not given, a comma
+            in csv and a tab in tsv.
+        quoting: Whether cells may stand in quotation marks: double (with "" for one inside), or
+            none, where the marks are part of the text. If not given, double with commas; with tabs,
+            as the file shows.
+        encoding: The encoding of files and standard input, such as gb18030; utf-8 if not given.
+        bad_bytes: What to do about bytes that are not valid in the encoding: refuse the file,
+            replace each by U+FFFD, or skip the rows that hold one. refuse if not given.
+        max_row_length: The most characters of a row or line; 10,000,000 if not given.
+    """
+
+    format: str | None = None
+    separator: str | None = None
+    quoting: Literal["auto", "none", "double"] | None = None
+    encoding: str | None = None
+    bad_bytes: Literal["refuse", "replace", "skip-row"] | None = None
+    max_row_length: int | None = None
+
+    def given(self) -> dict[str, Any]:
+        """The settings that are given."""
+        values = {field.name: getattr(self, field.name) for field in fields(FileOptions)}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def file_format(self) -> "FileFormat":
+        """The same, as files are read."""
+        from clozeworks.data.files.file_format import FileFormat
+
+        return FileFormat(**self.given())
+
+
+FILE_OPTIONS = tuple(field.name for field in fields(FileOptions))
+# Those that are about files alone, and not about what comes in by standard input.
+LAYOUT_OPTIONS = ("format", "separator", "quoting")
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class TextOptions(FileOptions):
     """How texts are read.
 
     Attributes:
         column: The column or field that holds the text, by name or number. If not given: "text", or
             the only column of strings.
         header: Whether the first row of .csv and .tsv files is a header; it is if not given.
-        encoding: The encoding of files and standard input; utf-8 if not given.
         skip_blank: Skip blank texts instead of stopping at them.
     """
 
     column: str | None = None
     header: bool | None = None
-    encoding: str | None = None
     skip_blank: Annotated[bool, Parameter(negative="")] = False
 
     def read(self, source: str) -> "Texts":
         """Reads a text, a file, or for - the lines of standard input."""
+        from clozeworks.data.files.lines import STANDARD_INPUT
         from clozeworks.data.files.texts import Texts, read_texts
 
         resolved = resolve_input(source)
         if isinstance(resolved, str):
             check_unused("the input is a text, not a file", self)
             return Texts([resolved], ["the text"], "the command line")
-        return read_texts(
+        if resolved is None:
+            check_unused(f"{STANDARD_INPUT} has no columns", self, *LAYOUT_OPTIONS)
+        texts = read_texts(
             sys.stdin.buffer if resolved is None else resolved,
             column=self.column,
             header=self.header,
-            encoding=self.encoding or "utf-8",
+            file_format=self.file_format(),
             skip_blank=self.skip_blank,
         )
+        print_notes(texts.notes)
+        return texts
 
     def read_paired(
         self, texts: "Texts", source: str | None, name: str, column: str | None
@@ -67,8 +115,14 @@ class TextOptions:
         if self.skip_blank:
             rule = f"with --{name}s, texts and {name}s would no longer belong together"
             raise SettingError("--skip-blank", SET, rule, "leave one of the two out")
-        header = self.header if _has_header(source) else None
-        paired = TextOptions(column=column, header=header, encoding=self.encoding).read(source)
+        separated = _is_separated(source)
+        given = {
+            name: value
+            for name, value in self.given().items()
+            if separated or name not in LAYOUT_OPTIONS
+        }
+        header = self.header if separated else None
+        paired = TextOptions(column=column, header=header, **given).read(source)
         if len(paired) != len(texts):
             raise InputError(
                 f"{paired.origin} has {counted(len(paired), 'text')} and {texts.origin} "
@@ -79,7 +133,7 @@ class TextOptions:
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class DocumentOptions:
+class DocumentOptions(FileOptions):
     """How documents are read from files.
 
     Attributes:
@@ -87,17 +141,15 @@ class DocumentOptions:
             the only column of strings. May be given several times: each becomes a line, as for the
             texts of pairs and triplets.
         header: Whether the first row of .csv and .tsv files is a header; it is if not given.
-        encoding: The encoding of text files.
     """
 
     column: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = ()
     header: bool | None = None
-    encoding: str = "utf-8"
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class TableOptions:
+class TableOptions(FileOptions):
     """How rows are read from files.
 
     Attributes:
@@ -105,12 +157,10 @@ class TableOptions:
             Roles: text, label; first, second; words, tags; question, context, answers; source,
             target, input, prefix, task, messages.
         header: Whether the first row of .csv and .tsv is a header; detected if not given.
-        encoding: The encoding of files and standard input.
     """
 
     columns: str | None = None
     header: bool | None = None
-    encoding: str = "utf-8"
 
     def reading(self, item: "type[Item]") -> "Reading":
         """The same, as files of an item are read."""
@@ -118,7 +168,7 @@ class TableOptions:
         from clozeworks.data.labelled.reading import Reading
 
         columns = {} if self.columns is None else parse_columns(self.columns, item)
-        return Reading(columns, self.header, encoding=self.encoding)
+        return Reading(columns=columns, header=self.header, **self.given())
 
 
 @Parameter(name="*")
@@ -128,16 +178,16 @@ class LabelledOptions(TableOptions):
 
     Attributes:
         labels: One label per row, several, or numbers; detected if not given.
-        separator: The separator between several labels in one cell, such as |.
+        label_separator: The separator between several labels in one cell, such as |.
     """
 
     labels: Literal["one", "several", "numbers"] | None = None
-    separator: str | None = None
+    label_separator: str | None = None
 
     def reading(self, item: "type[Item]") -> "Reading":
         """The same, as files of an item are read."""
         reading = super().reading(item)
-        return replace(reading, labels=self.labels, separator=self.separator)
+        return replace(reading, labels=self.labels, label_separator=self.label_separator)
 
 
 def option_name(setting: str) -> str:
@@ -168,11 +218,16 @@ def check_unused(because: str, options: object, *names: str) -> None:
             raise SettingError(option, shown, because, "leave it out")
 
 
-def _has_header(source: str) -> bool:
-    from clozeworks.data.files.compression import format_suffix
-    from clozeworks.data.files.texts import HEADER_SUFFIXES
+def print_notes(notes: Iterable[str]) -> None:
+    """Prints what there is to say about how files were read, beside the result."""
+    for note in notes:
+        print(note, file=sys.stderr)
 
-    return format_suffix(Path(source)) in HEADER_SUFFIXES
+
+def _is_separated(source: str) -> bool:
+    from clozeworks.data.files.file_format import SEPARATED_SUFFIXES, FileFormat
+
+    return FileFormat().suffix_of(Path(source)) in SEPARATED_SUFFIXES
 
 
 def resolve_input(argument: str) -> str | Path | None:
@@ -183,7 +238,7 @@ def resolve_input(argument: str) -> str | Path | None:
     """
     from clozeworks.data.files.encodings import check_characters, missing_file, printable
 
-    if argument == "-":
+    if argument in ("-", "/dev/stdin"):
         return None
     if not argument.strip():
         raise InputError("The input is blank; give a text, the name of a file, or - to pipe one.")

@@ -7,10 +7,24 @@ from functools import partial
 from operator import length_hint
 from pathlib import Path
 
-from clozeworks.cli.inputs import TableOptions, check_unused, refuse, resolve_input
-from clozeworks.data.files.compression import COMPRESSIONS, CONVERT, check_format
+from clozeworks.cli.inputs import (
+    FILE_OPTIONS,
+    LAYOUT_OPTIONS,
+    TableOptions,
+    check_unused,
+    refuse,
+    resolve_input,
+)
+from clozeworks.data.files.compression import COMPRESSIONS
 from clozeworks.data.files.encodings import missing_file, printable
-from clozeworks.data.files.lines import STANDARD_INPUT, LineReader, read_text, stream_lines
+from clozeworks.data.files.file_format import FileFormat
+from clozeworks.data.files.lines import (
+    STANDARD_INPUT,
+    LineReader,
+    numbered_lines,
+    read_text,
+    stream_lines,
+)
 from clozeworks.data.files.tables import Table, TableReader
 from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.columns import Column, find_columns, parse_columns
@@ -61,19 +75,20 @@ class ItemInput:
 
     def open(self, source: str) -> InputItems:
         """Opens a text, the name of a file, or - for the lines of standard input."""
-        path, encoding = self._resolved(source), self.options.encoding
+        path, file_format = self._resolved(source), self.options.file_format()
         if isinstance(path, str):
             check_no_file(self.options)
             return one_item((path,), self.item)
         if path is None:
-            check_unused(f"{STANDARD_INPUT} has no columns", self.options, "columns", "header")
+            unused = ("columns", "header", *LAYOUT_OPTIONS)
+            check_unused(f"{STANDARD_INPUT} has no columns", self.options, *unused)
             return InputItems(STANDARD_INPUT, self._arriving())
-        advice = f"{CONVERT}, or pipe its lines in with -"
-        suffix = check_format(path, self.item.asked_suffixes, advice, self.item.command)
+        advice = "pipe its lines in with -"
+        suffix = file_format.check(path, self.item.asked_suffixes, self.item.command, advice)
         if suffix == ".json":
             return self._document(path)
         if suffix not in (".jsonl", ".parquet"):
-            lines = LineReader(path, encoding)
+            lines = LineReader(path, file_format, self.bad.notes)
             special = self.item.from_lines(
                 iter(lines), lines.origin, suffix, self._named(), partial(refuse, self.bad)
             )
@@ -83,10 +98,12 @@ class ItemInput:
         if suffix == ".txt":
             because = f"each line of {printable(path)} is a text"
             check_unused(because, self.options, "columns", "header")
-            lines = LineReader(path, encoding)
+            lines = LineReader(path, file_format, self.bad.notes)
             items = self._numbered(lines, lines.origin)
             return InputItems(lines.origin, self._chunks(items), lines.fraction_read)
-        return self._table(TableReader(path, encoding, partial(refuse, self.bad)))
+        return self._table(
+            TableReader(path, file_format, partial(refuse, self.bad), self.bad.notes)
+        )
 
     def _resolved(self, source: str) -> str | Path | None:
         """What the source is; a text must not look like the name of a file."""
@@ -138,7 +155,7 @@ class ItemInput:
     def _numbered(self, lines: Iterable[str], origin: str, first: int = 1) -> Iterator[Item]:
         """Each line as an item; the texts of an item are separated by tabs."""
         names = self.item.text_names
-        for number, line in enumerate(lines, start=first):
+        for number, line in numbered_lines(lines, origin, self.bad.notes, first):
             source_location = f"{origin}, line {number:,}"
             parts = line.split("\t") if len(names) > 1 else [line]
             if len(parts) != len(names):
@@ -155,7 +172,8 @@ class ItemInput:
 
     def _arriving(self) -> Iterator[list[Item]]:
         first = 1
-        for lines in stream_lines(sys.stdin.buffer, encoding=self.options.encoding):
+        file_format = self.options.file_format()
+        for lines in stream_lines(sys.stdin.buffer, file_format, notes=self.bad.notes):
             yield from self._chunks(self._numbered(lines, STANDARD_INPUT, first))
             first += len(lines)
 
@@ -163,7 +181,9 @@ class ItemInput:
         """A JSON document, which can only be read as a whole."""
         item = self.item.asked_as(self._named(), has_lists=True)
         options = self.options
-        reading = Reading(self._named(), options.header, encoding=options.encoding)
+        reading = Reading(
+            columns=self._named(), header=options.header, asks=True, **options.given()
+        )
         labelled = read_items(path, item, reading, bad=self.bad)
         items, count = iter(labelled.items), len(labelled.items)
 
@@ -198,7 +218,8 @@ class ItemInput:
 def check_no_file(options: TableOptions) -> None:
     """Complains about options that need a file, for texts on the command line."""
     because = "the input is a text, not a file"
-    check_unused(because, options, "columns", "header", "skip_bad_rows")
+    unused = ("columns", "header", "skip_bad_rows", *(set(FILE_OPTIONS) - {"encoding"}))
+    check_unused(because, options, *unused)
 
 
 def one_item(texts: tuple[str, ...], item: type[Item]) -> InputItems:
@@ -209,12 +230,12 @@ def one_item(texts: tuple[str, ...], item: type[Item]) -> InputItems:
     return InputItems("the command line", iter([items]), lambda: 1.0, direct=True)
 
 
-def whole_text(source: str, encoding: str) -> str:
+def whole_text(source: str, file_format: FileFormat) -> str:
     """The whole of a text, a file (compressed or not), or for - standard input, unchanged."""
     resolved = resolve_input(source)
     if isinstance(resolved, str):
         return resolved
-    return read_text(sys.stdin.buffer if resolved is None else resolved, encoding=encoding)
+    return read_text(sys.stdin.buffer if resolved is None else resolved, file_format)
 
 
 def _parts(item: type[Item]) -> list[str]:

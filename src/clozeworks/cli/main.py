@@ -176,7 +176,7 @@ def overview() -> str:
 def _call(name: str, arguments: list[str]) -> int:
     from cyclopts import CycloptsError
 
-    from clozeworks.errors import SettingError
+    from clozeworks.errors import SettingError, UnknownName
 
     if name in COMMANDS:
         module = import_module(f"clozeworks.cli.commands.{name}")
@@ -187,7 +187,7 @@ def _call(name: str, arguments: list[str]) -> int:
         app = app_of(name)
     app.suppress_keyboard_interrupt = False  # else the parser leaves without a word
     if {"-h", "--help"} & set(arguments):
-        from clozeworks.cli.display.help_text import HelpText
+        from clozeworks.display.help_text import HelpText
 
         app.help_formatter = HelpText()
     if "-" in arguments and "--" not in arguments:
@@ -197,7 +197,10 @@ def _call(name: str, arguments: list[str]) -> int:
         app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
         return _complain(f"{error} See: clozeworks {name} --help")
-    except SettingError as error:  # settings that are options are named as they are typed
+    except (
+        SettingError,
+        UnknownName,
+    ) as error:  # settings that are options are named as they are typed
         _, apps, _ = app.parse_commands(arguments)
         options = {
             argument.field_info.name: argument.name
@@ -209,7 +212,10 @@ def _call(name: str, arguments: list[str]) -> int:
 
 
 def _complain(sentence: str) -> int:
-    print(f"clozeworks: {sentence}", file=sys.stderr)
+    from clozeworks.wording import visible
+
+    # A message quotes what files hold: names, tokens, templates.
+    print(f"clozeworks: {visible(sentence, lines=True)}", file=sys.stderr)
     return BAD_INPUT
 
 

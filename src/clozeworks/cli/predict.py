@@ -3,7 +3,7 @@
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,17 +11,17 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, ClassVar
 
 from cyclopts import Parameter
 
-from clozeworks.cli.inputs import TableOptions, check_minimum
+from clozeworks.cli.inputs import TableOptions, check_minimum, print_notes
 from clozeworks.cli.outputs import open_output, uninterrupted
 from clozeworks.errors import SET, InputError, SettingError
 from clozeworks.wording import counted
 
 if TYPE_CHECKING:
     from clozeworks.checkpoints.tasks import AnyTask
-    from clozeworks.cli.display.progress import ProgressBar
     from clozeworks.cli.items import InputItems
     from clozeworks.data.labelled.bad_rows import BadRows
     from clozeworks.data.labelled.items import Item
+    from clozeworks.display.progress import ProgressBar
     from clozeworks.language_model.model import LanguageModel
 
 
@@ -101,17 +101,16 @@ def answer_all(
     Whoever stops it keeps the predictions that are written. Each is changed by `change` first; so
     many labels or candidates as `top` says are shown, and a JSON object holds.
     """
-    from clozeworks.cli.display.highlight import show, terminal
-    from clozeworks.cli.display.progress import ProgressBar
+    from clozeworks.display.highlight import show, terminal
+    from clozeworks.display.progress import ProgressBar
     from clozeworks.tasks.results.records import record_of
 
-    if inputs.found:
-        print(inputs.found, file=sys.stderr)
+    print_notes([*filter(None, [inputs.found]), *bad.notes.found])
     readable = options.json_lines is False or (
         options.json_lines is None and options.out is None and sys.stdout.isatty()
     )
     what = task.item_type.asked_unit
-    count = long = 0
+    count = long = cut = 0
     begin = time.monotonic()
 
     def done() -> str:
@@ -144,12 +143,15 @@ def answer_all(
                         file.write(record + "\n")
                     count += 1
                     long += answer.windows > 1
+                    cut += getattr(answer, "truncated", False)
             file.flush()
         if not count:
             raise nothing(inputs.origin, bad)
-    if inputs.direct and options.out is None and not long:
+    if inputs.direct and options.out is None and not long and not cut:
         return
-    print(closing(count, what, time.monotonic() - begin, long, bad, options.out), file=sys.stderr)
+    print_notes(bad.notes.about_bytes())
+    seconds, reading = time.monotonic() - begin, how_read(task, long, cut)
+    print(closing(count, what, seconds, reading, bad, options.out), file=sys.stderr)
 
 
 def needs_escapes(file: IO[str]) -> bool:
@@ -189,13 +191,27 @@ def pace(count: int, what: str, seconds: float) -> str:
     return f"{counted(count, what)} in {seconds:.1f} s, {shown} a second"
 
 
+def how_read(task: "AnyTask", long: int, cut: int) -> list[str]:
+    """How many items were read through several windows or cut to one; nothing if none was."""
+    parts = [f"{long:,} needed more than one window"] if long else []
+    if cut:
+        parts.append(
+            f"{cut:,} did not fit into one window, and of each was read "
+            f"{task.windows.kept_in_words()}, as the model was trained"
+        )
+    return parts
+
+
 def closing(
-    count: int, what: str, seconds: float, long: int, bad: "BadRows", out: Path | None
+    count: int,
+    what: str,
+    seconds: float,
+    reading: Sequence[str],
+    bad: "BadRows",
+    out: Path | None,
 ) -> str:
     """The last line: how many, how fast, what was special."""
-    parts = [pace(count, what, seconds)]
-    if long:
-        parts.append(f"{long:,} needed more than one window")
+    parts = [pace(count, what, seconds), *reading]
     parts += dropped_rows(bad)
     if out is not None:
         parts.append(f"answers in {out}")

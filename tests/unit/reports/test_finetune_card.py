@@ -58,7 +58,7 @@ def card(start, tmp_path):
             "training": {"epochs": 0.2},
         }
         if kind == "several":
-            recipe["data"] |= {"labels": "several", "separator": "|"}
+            recipe["data"] |= {"labels": "several", "label_separator": "|"}
         done = finetune(recipe, *changes)
         text = (done.model / "README.md").read_text(encoding="utf-8")
         front = text.split("---\n")[1]

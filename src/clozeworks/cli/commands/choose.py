@@ -85,7 +85,7 @@ def choose(
                 "--labels 0=negative,1=positive."
             )
 
-    from clozeworks.cli.display.progress import ProgressBar
+    from clozeworks.display.progress import ProgressBar
     from clozeworks.inference import few_shot
     from clozeworks.inference.choose import TEMPLATE
     from clozeworks.language_model import load
@@ -144,14 +144,14 @@ def _items(source: str, reading: TableOptions, *, alone: bool) -> "Sequence[Text
     from clozeworks.tasks.classify import TextItem
 
     path = resolve_input(source)
-    if isinstance(path, Path) and ".txt" not in path.suffixes:
+    if isinstance(path, Path) and reading.file_format().suffix_of(path) != ".txt":
         labelled = read_items(path, TextItem, reading.reading(TextItem))
         print(labelled.description, file=sys.stderr)
         return [item for item in labelled.items if isinstance(item, TextItem)]
     if alone:
         check_unused("the input is not a table", reading, "columns", "header")
-    unused = reading.encoding == "utf-8" or (isinstance(path, str) and not alone)
-    texts = TextOptions(encoding=None if unused else reading.encoding).read(source)
+    unused = isinstance(path, str) and not alone
+    texts = TextOptions(**({} if unused else reading.given())).read(source)
     return [
         TextItem(text, source_location=source_location)
         for text, source_location in zip(texts.texts, texts.source_locations, strict=True)
@@ -199,7 +199,7 @@ def _print(
     unread: Sequence[int],
     json_lines: bool,
 ) -> None:
-    from clozeworks.cli.display.highlight import shortened
+    from clozeworks.display.highlight import shortened
 
     names = {word: name for name, word in words.items()}
     for number, item in enumerate(items):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from clozeworks.cli.inputs import DocumentOptions, check_minimum
+from clozeworks.cli.inputs import DocumentOptions, check_minimum, print_notes
 from clozeworks.errors import InputError, SettingError
 from clozeworks.wording import counted
 
@@ -60,8 +60,8 @@ def build(
         overwrite: Replace an existing corpus.
         reading: How documents are read.
     """
-    from clozeworks.cli.display.progress import ProgressBar
     from clozeworks.data.corpus.build import BuildSettings, build_corpus
+    from clozeworks.display.progress import ProgressBar
     from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
     if not inputs:
@@ -72,12 +72,12 @@ def build(
         documents=documents,
         columns=reading.column,
         header=reading.header,
-        encoding=reading.encoding,
         sentences=sentences,
         words=words,
         validation=validation,
         keep_duplicates=keep_duplicates,
         skip_bad_files=skip_bad_files,
+        **reading.given(),
     )
     begin = time.monotonic()
     try:
@@ -98,9 +98,10 @@ def build(
 
 
 def _report(built: "BuildResult", out: Path, seconds: float) -> None:
-    from clozeworks.cli.display.corpus_page import counts
     from clozeworks.data.files.discovery import TOKENIZER_FILES
+    from clozeworks.display.corpus_page import counts
 
+    print_notes(built.notes)
     for sentence in built.skipped:
         print(f"Skipped: {sentence}", file=sys.stderr)
     if built.ignored:
@@ -137,8 +138,8 @@ def show(
         samples: The number of sentences shown from each split.
         seed: The seed by which they are chosen.
     """
-    from clozeworks.cli.display.corpus_page import page
     from clozeworks.data.corpus.corpus import Corpus
+    from clozeworks.display.corpus_page import page
 
     check_minimum(0, samples=samples)
     print(page(Corpus.open(corpus), samples, seed))
@@ -151,9 +152,9 @@ def verify(corpus: Path, /) -> None:
     Args:
         corpus: The corpus folder.
     """
-    from clozeworks.cli.display.progress import ProgressBar
     from clozeworks.data.corpus.corpus import Corpus
     from clozeworks.data.corpus.verify import verify as check
+    from clozeworks.display.progress import ProgressBar
 
     opened = Corpus.open(corpus)
     with ProgressBar("bytes") as progress:
@@ -200,9 +201,9 @@ def batch(
         ranks: The number of processes that share a step.
         show: The number of examples printed.
     """
-    from clozeworks.cli.display.corpus_batch import lines
     from clozeworks.data.corpus.corpus import INDEX_FOLDER, Corpus
     from clozeworks.data.examples.loader import Loader
+    from clozeworks.display.corpus_batch import lines
     from clozeworks.objectives.batch import Vocabularies
     from clozeworks.objectives.published import written
     from clozeworks.spec import PositiveInt, check

@@ -11,10 +11,10 @@ from typing import IO, TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from clozeworks.cli.display.data_page import MOST_LABELS, finding_lines, page
-from clozeworks.cli.display.table import aligned
-from clozeworks.cli.inputs import LabelledOptions, check_minimum
+from clozeworks.cli.inputs import LabelledOptions, check_minimum, option_name
 from clozeworks.cli.items import item_type
+from clozeworks.display.data_page import MOST_LABELS, finding_lines, page
+from clozeworks.display.table import aligned
 from clozeworks.errors import InputError, OutputError
 from clozeworks.wording import counted
 
@@ -85,19 +85,19 @@ def _next(
 ) -> str:
     """What to type next, with the options that were used here."""
     values = {
-        "encoding": None if options.encoding == "utf-8" else options.encoding,
+        **options.given(),
         "header": None if options.header is None else str(options.header).lower(),
         "labels": options.labels,
-        "separator": options.separator,
+        "label_separator": options.label_separator,
     }
-    settings = {name: value for name, value in values.items() if value is not None}
+    settings = {name: str(value) for name, value in values.items() if value is not None}
     if item.labels_needed:
         return _training(item.command, files, dev, options.columns, settings)
     # Gaps are scored, nothing is trained on them.
     words = ["MODEL", str(files[0]), "--task", item.command]
     words += ["--columns", options.columns] if options.columns else []
     header = settings.pop("header", None)
-    words += [part for name, value in settings.items() for part in (f"--{name}", value)]
+    words += [part for name, value in settings.items() for part in (option_name(name), value)]
     words += {"true": ["--header"], "false": ["--no-header"], None: []}[header]
     return f"Measure a model on it: clozeworks evaluate {shlex.join(words)}"
 
@@ -197,11 +197,13 @@ def split(
         print(warning)
     dev_files = [targets["dev"]] if "dev" in division.parts else []
     columns = None if rows.header else _stated_columns(data)
-    settings: dict[str, str] = {}
+    # The parts are written in UTF-8 and named for their format; cells are as they were.
+    kept = ("separator", "quoting", "max_row_length")
+    settings = {name: str(value) for name, value in options.given().items() if name in kept}
     if data.kind in ("several", "numbers") or (options.labels is not None and data.kind == "one"):
         settings["labels"] = data.kind
-    if data.reading.separator is not None:
-        settings["separator"] = data.reading.separator
+    if data.reading.label_separator is not None:
+        settings["label_separator"] = data.reading.label_separator
     print(_training(data.task, [targets["train"]], dev_files, columns, settings))
 
 
@@ -272,9 +274,9 @@ def _part(path: Path, overwrite: bool, refused: list[str]) -> Iterator[IO[bytes]
 
 def _table(parts: "Mapping[str, Sequence[Item]]", unit: str) -> list[str]:
     """How many rows of each part have each label."""
-    from clozeworks.cli.display.corpus_page import visible
     from clozeworks.data.labelled.labels import ordered
     from clozeworks.data.labelled.splitting import counts_of
+    from clozeworks.wording import visible
 
     counts = [counts_of(items) for items in parts.values()]
     labels = ordered(label for each in counts for label in each)

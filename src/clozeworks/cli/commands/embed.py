@@ -60,7 +60,7 @@ def embed(
         check_output(out, overwrite=overwrite, suffixes=VECTOR_SUFFIXES)
     texts = (reading or TextOptions()).read(source)
 
-    from clozeworks.cli.display.progress import ProgressBar
+    from clozeworks.display.progress import ProgressBar
     from clozeworks.language_model import load
 
     loaded = load(model)

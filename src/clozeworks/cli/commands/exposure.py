@@ -62,7 +62,7 @@ def exposure(
     texts = reading.read(source)
     right = reading.read_paired(texts, answers, "answer", answer_column)
 
-    from clozeworks.cli.display.progress import ProgressBar
+    from clozeworks.display.progress import ProgressBar
     from clozeworks.language_model import load
 
     loaded = load(model)
@@ -94,7 +94,7 @@ def exposure(
 
 
 def _print(result: "Exposure") -> None:
-    from clozeworks.cli.display.table import aligned
+    from clozeworks.display.table import aligned
 
     rows: list[tuple[str, ...]] = [("tokens", "texts", "teacher-forced", "free-running", "more")]
     begin = 1

@@ -9,7 +9,7 @@ from cyclopts import App, Parameter
 
 from clozeworks import registry
 from clozeworks.cli.commands.pretrain import check_finished, resume_command, training
-from clozeworks.cli.inputs import check_minimum
+from clozeworks.cli.inputs import FileOptions, check_minimum, option_name
 from clozeworks.data.labelled.items import Item
 from clozeworks.errors import SET, InputError, SettingError
 from clozeworks.tasks.task import Task, command_name, task_class, task_classes
@@ -60,23 +60,24 @@ def _command(kind: type[Task[Any, Any]]) -> None:
         dev: Files = None,
         out: Annotated[Path | None, Parameter(alias="-o")] = None,
         columns: str | None = None,
-        encoding: str | None = None,
         seeds: int = 1,
         skip_bad_rows: Annotated[bool, Parameter(negative="")] = False,
         probe: Annotated[bool, Parameter(negative="")] = False,
         device: Annotated[str | None, Parameter(alias="-d")] = None,
+        reading: FileOptions | None = None,
     ) -> None:
         # The parser reads the help from here.
         from clozeworks.data.labelled.columns import parse_columns
 
+        given = (reading or FileOptions()).given()
         words = ["finetune", task, model, *train]
         options: dict[str, Any] = {
             "--dev": dev or [],
             "--out": [str(out)] if out else [],
             "--columns": [columns] if columns else [],
-            "--encoding": [encoding] if encoding else [],
             "--seeds": [str(seeds)] if seeds != 1 else [],
             "--device": [device] if device else [],
+            **{option_name(name): [str(value)] for name, value in given.items()},
         }
         for name, values in options.items():
             words += [part for value in values for part in (name, value)]
@@ -91,7 +92,7 @@ def _command(kind: type[Task[Any, Any]]) -> None:
         if columns:
             data["columns"] = parse_columns(columns, kind.item_read(changes))
         data |= {"skip_bad_rows": True} if skip_bad_rows else {}
-        data |= {"encoding": encoding} if encoding else {}
+        data |= given
         recipe = {
             "run": str(out or f"{task}-run"),
             "model": model,
@@ -112,11 +113,11 @@ def _command(kind: type[Task[Any, Any]]) -> None:
             times.
         out: The folder of the run; TASK-run if not given.
         columns: Which column is what, for example {example}; detected if not given.
-        encoding: The encoding of text files, such as gb18030; UTF-8 if not given.
         seeds: How many models are trained, with seeds from 0; the best one is kept.
         skip_bad_rows: Drop and count rows that cannot be used.
         probe: Also measure what the frozen model's layers are worth, on the same items.
         device: cpu, cuda or mps; the best available one if not given.
+        reading: How files are read.
     """
     app.command(run, name=task)
 
@@ -159,7 +160,7 @@ def _run(
 def _probe(trained: "Finetuned", model: str) -> None:
     """What the frozen model's vectors are worth on the same items."""
     from clozeworks.cli.commands.probe import page
-    from clozeworks.cli.display.progress import ProgressBar
+    from clozeworks.display.progress import ProgressBar
     from clozeworks.jobs.probe.job import probe
     from clozeworks.language_model import load
 

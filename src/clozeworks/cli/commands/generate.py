@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from cyclopts import App, Parameter
 
+from clozeworks.cli.inputs import print_notes
 from clozeworks.cli.outputs import open_output, uninterrupted
 from clozeworks.cli.predict import ReadingOptions, dropped_rows, needs_escapes, nothing
 from clozeworks.errors import SettingError
@@ -168,6 +169,7 @@ def generate(
             _stream(writer, read[0], chosen, totals)
         else:
             _write_all(writer, read, chosen, totals, file, readable)
+    print_notes(bad.notes.about_bytes())
     parts = [totals.line(), *dropped_rows(bad), *([f"texts in {out}"] if out is not None else [])]
     print(f"{'; '.join(parts)}.", file=sys.stderr)
     if line := totals.limit_line(chosen):
@@ -186,8 +188,7 @@ def _prompts(
         check_no_file(options)
         return iter((source, *more)), bool(more), BadRows()
     inputs, bad = options.open(source, PromptItem)
-    if inputs.found:
-        print(inputs.found, file=sys.stderr)
+    print_notes([*filter(None, [inputs.found]), *bad.notes.found])
     items = (item for chunk in inputs.chunks for item in chunk)
     return (getattr(item, "text", "") for item in items), not inputs.direct, bad
 
@@ -256,7 +257,7 @@ def _write_all(
     readable: bool,
 ) -> None:
     """Writes texts in the order of their prompts; if it is stopped, all there are."""
-    from clozeworks.cli.display.progress import ProgressBar
+    from clozeworks.display.progress import ProgressBar
 
     escaped = needs_escapes(file)
     numbers, max_new_tokens = range(settings.num_return_sequences), settings.ending.max_new_tokens

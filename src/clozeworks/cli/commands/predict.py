@@ -107,7 +107,7 @@ def _predict(
         check_no_file(options)
         # The last text may be long, and stand in a file.
         *first, last = inputs
-        last = whole_text(last, options.encoding) if item.shares_text else last
+        last = whole_text(last, options.file_format()) if item.shares_text else last
         items, bad = one_item((*first, last), item), BadRows()
 
     from clozeworks.language_model import load

@@ -13,7 +13,7 @@ from cyclopts import App, Parameter
 from clozeworks.cli.main import Terminated
 
 if TYPE_CHECKING:
-    from clozeworks.cli.display.training import TrainingProgress
+    from clozeworks.display.training import TrainingProgress
     from clozeworks.engine.trainer import Outcome
 
 # Exit codes of a run that was stopped and can go on: after SIGTERM, and after Ctrl-C.
@@ -69,7 +69,7 @@ def resume_command(words: list[str]) -> str:
 @contextmanager
 def training(command: str) -> "Iterator[TrainingProgress]":
     """Shows progress; if the run is stopped before or after its steps, prints what resumes it."""
-    from clozeworks.cli.display.training import TrainingProgress
+    from clozeworks.display.training import TrainingProgress
 
     try:
         with TrainingProgress() as progress:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from clozeworks.cli.display.table import aligned
 from clozeworks.cli.inputs import LabelledOptions
+from clozeworks.display.table import aligned
 from clozeworks.errors import InputError, UnknownName
 from clozeworks.wording import counted
 
@@ -75,7 +75,7 @@ def probe(
     if dev:
         judged = read_items(dev, kind.item_type, known.reading, bad=BadRows(skip=skip_bad_rows))
 
-    from clozeworks.cli.display.progress import ProgressBar
+    from clozeworks.display.progress import ProgressBar
     from clozeworks.jobs.probe import job
     from clozeworks.jobs.probe import model as probed_model
     from clozeworks.language_model import load

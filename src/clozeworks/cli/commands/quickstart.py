@@ -34,7 +34,7 @@ def quickstart(
         seeds: How often it is fine-tuned on a labelled set, beside fresh weights; 0 to leave that
             out.
     """
-    from clozeworks.cli.display.training import TrainingProgress
+    from clozeworks.display.training import TrainingProgress
     from clozeworks.jobs.quickstart.job import quickstart as job
 
     begin = time.monotonic()

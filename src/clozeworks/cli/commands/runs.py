@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from clozeworks.cli.display.table import aligned
+from clozeworks.display.table import aligned
 
 if TYPE_CHECKING:
     from clozeworks.runs.state import RunState
@@ -74,7 +74,7 @@ def _row(folder: Path, state: "RunState") -> list[str]:
 
 
 def _ago(moment: str) -> str:
-    from clozeworks.cli.display.progress import duration
+    from clozeworks.display.progress import duration
 
     if not moment:
         return ""

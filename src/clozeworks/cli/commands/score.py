@@ -56,7 +56,7 @@ def score(
     texts = reading.read(source)
     following = reading.read_paired(texts, continuations, "continuation", continuation_column)
 
-    from clozeworks.cli.display.progress import ProgressBar
+    from clozeworks.display.progress import ProgressBar
     from clozeworks.inference.likelihood import perplexity
     from clozeworks.language_model import load
 
@@ -87,7 +87,7 @@ def score(
 
 def _print(text: str, continuation: str | None, scored: "Scored", json_lines: bool) -> None:
     if not json_lines:
-        from clozeworks.cli.display.highlight import shortened
+        from clozeworks.display.highlight import shortened
 
         shown = text if continuation is None else f"{text} | {continuation}"
         print(f"{scored.perplexity:12,.2f}  {scored.count:6,}  {shortened(shown, 60)}")

@@ -72,8 +72,9 @@ def show(
         print(blueprint.to_json())
         return
     from clozeworks.checkpoints.generation import max_positions_of
-    from clozeworks.cli.display.table import aligned
     from clozeworks.core.tree import tree
+    from clozeworks.display.table import aligned
+    from clozeworks.wording import visible
 
     print(f"{model} ({family.model_type}, {family.paper})")
     limit = max_positions_of(blueprint, config)
@@ -82,15 +83,15 @@ def show(
     for depth, node in tree(blueprint).walk():
         count = f"{node.parameters:,}" if node.parameters else ""
         rows.append(("  " * depth + node.label, count, node.file, node.paper))
-    print("\n".join([*aligned(rows, left=(0, 2, 3)), *notes]))
+    print(visible("\n".join([*aligned(rows, left=(0, 2, 3)), *notes]), lines=True))
 
 
 def _with_size(error: "ClozeworksError", name: str, sizes: list[str]) -> "ClozeworksError":
     """The error with a hint, if the name is nearly that of a published size."""
-    from difflib import get_close_matches
+    from clozeworks.errors import nearest
 
-    near = get_close_matches(name, sizes, n=1, cutoff=0.8)
-    hint = f" Or did you mean the published size {near[0]!r}?" if near else ""
+    near = nearest(name, sizes)
+    hint = f" Or did you mean the published size {near!r}?" if near else ""
     return type(error)(f"{error}{hint}")
 
 

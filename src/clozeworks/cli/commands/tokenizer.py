@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from clozeworks.cli.display.table import filled
-from clozeworks.cli.inputs import DocumentOptions, check_minimum
+from clozeworks.cli.inputs import DocumentOptions, check_minimum, option_name, print_notes
+from clozeworks.display.table import filled
 from clozeworks.errors import SET, InputError, SettingError, UnknownName
-from clozeworks.wording import counted
+from clozeworks.wording import counted, visible
 
 if TYPE_CHECKING:
     from clozeworks.core.model import Model
@@ -64,8 +64,8 @@ def train(
         out: The output folder.
         kind: wordpiece (BERT), bpe (byte-level, RoBERTa and GPT) or unigram (ALBERT, T5). Defaults
             to that of --family, or else to wordpiece.
-        family: Tokenize as this family does, such as xlnet, t5, gpt2 or llama; it determines the
-            kind and the special tokens.
+        family: Tokenize as this family does, such as xlm-roberta, t5, gpt2, llama or qwen2; it
+            determines the kind and the special tokens.
         size: The size of the vocabulary.
         min_frequency: How often a piece must occur.
         cased: Distinguish upper and lower case (WordPiece; byte-level and unigram always do).
@@ -74,7 +74,8 @@ def train(
         reading: How documents are read.
     """
     from clozeworks.checkpoints.whole_folder import check_target
-    from clozeworks.cli.display.progress import ProgressBar
+    from clozeworks.data.files.lines import FileNotes
+    from clozeworks.display.progress import ProgressBar
     from clozeworks.jobs.tokenizer import train_tokenizer
     from clozeworks.text.tokenizer.styles import WordPieceStyle
 
@@ -95,7 +96,7 @@ def train(
         special = replace(style.special, extra=(*style.special.extra, *extra))
         style = replace(style, special=special)
     check_target(out, overwrite=overwrite)
-    begin, reading = time.monotonic(), reading or DocumentOptions()
+    begin, reading, notes = time.monotonic(), reading or DocumentOptions(), FileNotes()
     with ProgressBar("bytes") as progress:
         tokenizer = train_tokenizer(
             files,
@@ -105,9 +106,11 @@ def train(
             min_frequency=min_frequency,
             columns=reading.column or None,
             header=reading.header,
-            encoding=reading.encoding,
+            file_format=reading.file_format(),
+            notes=notes,
             progress=progress.staged,
         )
+    print_notes(notes.sentences())
     _save(tokenizer, out, overwrite)
     seconds = time.monotonic() - begin
     print(f"{out}: {tokenizer.kind}, {tokenizer.size:,} entries, trained in {seconds:.1f} s.")
@@ -171,27 +174,33 @@ def inspect(folder: str, text: str | None = None, /) -> None:
         text: A text to tokenize.
     """
     from clozeworks.checkpoints.hub import resolve
+    from clozeworks.text.tokenizer.checking import tokenizer_faults
     from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
-    tokenizer = Tokenizer.load(resolve(folder))
+    path = resolve(folder)
+    tokenizer = Tokenizer.load(path)
     special = tokenizer.special
     print(f"kind         {tokenizer.kind}")
     print(f"entries      {tokenizer.size:,}")
     for name in ("pad", "unknown", "mask", "first", "last"):
         token = getattr(special, name)
-        print(f"{name:<12} " + (f"{token} = {tokenizer.id_of(token)}" if token else "none"))
+        print(
+            f"{name:<12} " + (f"{visible(token)} = {tokenizer.id_of(token)}" if token else "none")
+        )
     limit = f"{tokenizer.max_length:,} tokens" if tokenizer.max_length else "none stated"
     print(f"limit        {limit}")
     print(f"fingerprint  {tokenizer.fingerprint}")
+    for fault in tokenizer_faults(path):
+        print(f"look at      {visible(fault)}")
     if text is None:
         return
     item = tokenizer.encode([text], offsets=True)[0]
     assert item.offsets is not None and item.words is not None
     print(f"\n{counted(len(item), 'token')}, {sum(item.special):,} of them added:")
     for token_id, (begin, end), word in zip(item.ids, item.offsets, item.words, strict=True):
-        shown = filled(tokenizer.token_of(token_id), 18)
+        shown = filled(visible(tokenizer.token_of(token_id)), 18)
         if word is not None:
-            shown += f" word {word:<4} characters {begin} to {end}: {text[begin:end]}"
+            shown += f" word {word:<4} characters {begin} to {end}: {visible(text[begin:end])}"
         print(f"  {token_id:>7}  {shown}".rstrip())
 
 
@@ -234,7 +243,7 @@ def extend(
     check_minimum(1, add=add, least=least)
     check_target(out, overwrite=overwrite)
     begin, reading = time.monotonic(), reading or DocumentOptions()
-    inputs = find_files(files)
+    inputs = find_files(files, reading.file_format())
     folder = resolve(model)
     loaded = language_model.load(model) if _has_weights(folder) else None
     tokenizer = loaded.tokenizer if loaded else Tokenizer.load(folder)
@@ -263,7 +272,8 @@ def extend(
     words = [*files, *(part for name in reading.column for part in ("--column", name))]
     if reading.header is not None:
         words.append("--header" if reading.header else "--no-header")
-    words += ["--encoding", reading.encoding] if reading.encoding != "utf-8" else []
+    for name, value in reading.given().items():
+        words += [option_name(name), str(value)]
     # Where each Chinese character is a word, whole words are masked only if jieba finds them.
     words += ["--words", "jieba"] if extension.note else []
     command = ["clozeworks", "corpus", "build", *words, "--tokenizer", str(out)]
@@ -345,15 +355,18 @@ def _costs(
 
 def _read(inputs: "InputFiles", reading: DocumentOptions, held: _HeldOut) -> Iterator[str]:
     """The texts of all files but those held out."""
-    from clozeworks.cli.display.progress import ProgressBar
+    from clozeworks.data.files.lines import FileNotes
+    from clozeworks.display.progress import ProgressBar
     from clozeworks.jobs.tokenizer import read_texts
 
+    notes = FileNotes()
     with ProgressBar("bytes", "read") as progress:
         texts = read_texts(
             inputs.files,
             columns=reading.column or None,
             header=reading.header,
-            encoding=reading.encoding,
+            file_format=reading.file_format(),
+            notes=notes,
             progress=progress,
         )
         for number, text in enumerate(texts, start=1):
@@ -361,6 +374,7 @@ def _read(inputs: "InputFiles", reading: DocumentOptions, held: _HeldOut) -> Ite
                 yield text
             else:
                 held.add(text)
+    print_notes(notes.sentences())
 
 
 def _page(
@@ -397,4 +411,4 @@ def _page(
         extension.tokenizer.decode([number]).strip() if tokenizer.kind == "bpe" else piece
         for number, piece in enumerate(extension.pieces[:SHOWN], tokenizer.size)
     ]
-    yield "new: " + ", ".join(shown) + (" …" if len(extension.pieces) > SHOWN else "")
+    yield "new: " + ", ".join(map(visible, shown)) + (" …" if len(extension.pieces) > SHOWN else "")

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from clozeworks.cli.display.table import aligned
-from clozeworks.wording import counted
+from clozeworks.display.table import aligned
+from clozeworks.wording import counted, visible
 
 if TYPE_CHECKING:
     from clozeworks.data.labelled.oddities import Finding
@@ -30,8 +30,6 @@ def page(report: "Report") -> str:
 
 
 def _part(name: str, part: "DataPart") -> list[str]:
-    from clozeworks.cli.display.corpus_page import visible
-
     unit = {"tags": "sentence", "answers": "question"}.get(part.kind, "row")
     lines = [f"{name}: {counted(part.rows, unit)} from {', '.join(part.files)}"]
     lines += [f"  {part.description}"] if part.description else []
@@ -47,6 +45,9 @@ def _part(name: str, part: "DataPart") -> list[str]:
     if part.over_window is not None:
         over = part.over_window
         lines.append(f"  {over.name}: {over.count:,} ({over.fraction:.1%})")
+    if part.vocabulary is not None:
+        fit = part.vocabulary
+        lines.append(f"  unknown tokens: {fit.unknown:,} ({fit.fraction:.1%})")
     for title, amount, sentences in (
         ("cannot be used", part.bad, part.bad_rows),
         ("repaired", part.repaired, part.repaired_rows),
@@ -89,7 +90,5 @@ def finding_lines(finding: "Finding") -> list[str]:
 
 
 def _short(text: str) -> str:
-    from clozeworks.cli.display.corpus_page import visible
-
     shown = visible(text[: LONGEST_EXAMPLE + 1])
     return shown if len(text) <= LONGEST_EXAMPLE else shown[:LONGEST_EXAMPLE] + "…"

@@ -7,7 +7,7 @@ from contextlib import suppress
 from shutil import get_terminal_size
 from typing import Any
 
-from clozeworks.cli.display.progress import duration
+from clozeworks.display.progress import duration
 from clozeworks.engine.callbacks import Callback
 
 # Seconds between two plain lines.

@@ -4,7 +4,7 @@ import math
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from clozeworks.cli.display.table import aligned, cut
+from clozeworks.display.table import aligned, cut
 
 if TYPE_CHECKING:
     from clozeworks.tasks.metrics.labels import KnownLabels
@@ -76,6 +76,6 @@ def number(value: float) -> str:
 
 
 def _short(label: str) -> str:
-    from clozeworks.cli.display.highlight import safe
+    from clozeworks.display.highlight import safe
 
     return cut(safe(label), _WIDEST)

@@ -5,12 +5,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from clozeworks.arrays import Int64Array
-from clozeworks.cli.display.corpus_page import visible
 from clozeworks.data.examples import Examples
 from clozeworks.data.examples.example_arrays import ExampleArrays
 from clozeworks.objectives.batch import ANSWERS, Batch, TargetArrays
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
-from clozeworks.wording import counted
+from clozeworks.wording import counted, visible
 
 LABELS = {
     "next_sentence": ("the second text follows", "the second text is a random one"),

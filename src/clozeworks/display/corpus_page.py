@@ -3,10 +3,10 @@
 from itertools import zip_longest
 from typing import Any
 
-from clozeworks.cli.display.table import aligned
 from clozeworks.data.corpus.corpus import Corpus, Split
+from clozeworks.display.table import aligned
 from clozeworks.rng import RandomStream, far_below
-from clozeworks.wording import counted
+from clozeworks.wording import counted, visible
 
 BAR = 40
 LONGEST_SAMPLE = 200
@@ -62,14 +62,6 @@ def counts(manifest: dict[str, Any]) -> str:
         + (f", {empty:,} without any token" if empty else "")
     )
     return "\n".join(lines)
-
-
-def visible(text: str) -> str:
-    """A text in which what a terminal would obey instead of showing it is written out."""
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode()
-        for character in text
-    )
 
 
 def histogram(classes: list[int]) -> list[str]:

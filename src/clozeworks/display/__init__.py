@@ -1,0 +1,1 @@
+"""How results and progress are shown: in a terminal, in a notebook, in plain lines."""
