@@ -3,16 +3,23 @@
 On a CPU, two batches on one thread each are faster than one batch on two threads: the threads never
 wait for each other between the many small operations of a forward pass. An accelerator is parallel
 inside: there the pool is the calling thread, and batches run one after the other.
+
+A thread that is still in torch's code when Python ends aborts the whole program. So the threads are
+those of an executor, which Python itself waits for at its end, wherever a signal came; and closing
+a pool waits for the items that are being worked on, whatever interrupts it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from queue import Empty, SimpleQueue
-from threading import Event, Thread
+from threading import Barrier, Event
 from typing import TypeVar
 
 import torch
+
+from clozeworks.runtime.waiting import outlast
 
 # Parameters of a model whose update is worth more than one thread.
 _WORTH_HELP = 1 << 25
@@ -37,22 +44,18 @@ class WorkerPool:
     def __init__(self, device: torch.device, count: int | None = None) -> None:
         self.count = count or workers(device)
         self._device = device
-        self._queues: list[SimpleQueue[Callable[[], None] | None]] = []
-        self._threads: list[Thread] = []
-        self._closed = False
+        self._threads: ThreadPoolExecutor | None = None
+        self._tasks: list[Future[None]] = []  # of the last call
+        self._closed = Event()
         if self.count == 1:
             return
-        threads, begun = torch.get_num_threads(), SimpleQueue[None]()
+        self._threads = ThreadPoolExecutor(self.count, "worker")
+        threads, begun = torch.get_num_threads(), Barrier(self.count)
         try:
-            for _ in range(self.count):
-                self._queues.append(SimpleQueue())
-                work = partial(_work, self._queues[-1], begun)
-                thread = Thread(target=work, daemon=True, name="worker")
-                thread.start()
-                self._threads.append(thread)
-            for _ in self._threads:
-                begun.get()
+            for task in self._begin([partial(_take_one_core, begun)] * self.count):
+                task.result()
         except BaseException:
+            begun.abort()
             self.close()
             raise
         finally:
@@ -71,21 +74,15 @@ class WorkerPool:
         if self.count == 1:
             return [work(0, item) for item in items]
         results: dict[int, WorkResult] = {}
-        finished: SimpleQueue[BaseException | None] = SimpleQueue()
 
         def run(worker: int) -> None:
-            try:
-                for index in range(worker, len(items), self.count):
-                    if self._closed:  # whoever waited for this has been interrupted
-                        raise RuntimeError("the workers are closed")
-                    results[index] = work(worker, items[index])
-                finished.put(None)
-            except BaseException as error:
-                finished.put(error)
+            for index in range(worker, len(items), self.count):
+                if self._closed.is_set():  # whoever waited for this has been interrupted
+                    raise RuntimeError("the workers are closed")
+                results[index] = work(worker, items[index])
 
-        for worker, queue in enumerate(self._queues):
-            queue.put(partial(run, worker))
-        errors = [error for error in (finished.get() for _ in range(self.count)) if error]
+        tasks = self._begin(partial(run, worker) for worker in range(self.count))
+        errors = [error for error in (task.exception() for task in tasks) if error]
         if errors:
             raise errors[0]
         return [results[index] for index in range(len(items))]
@@ -122,7 +119,7 @@ class WorkerPool:
 
         def run() -> None:
             with precision(), suppress(Empty):
-                while not stop.is_set():
+                while not (stop.is_set() or self._closed.is_set()):
                     item = waiting.get_nowait()
                     try:
                         finished.put(infer(item))
@@ -130,8 +127,7 @@ class WorkerPool:
                         finished.put(error)
 
         try:
-            for queue in self._queues:
-                queue.put(run)
+            self._begin([run] * self.count)
             for _ in items:
                 result = finished.get()
                 if isinstance(result, BaseException):
@@ -158,13 +154,18 @@ class WorkerPool:
 
     def close(self) -> None:
         """Ends the threads; they finish the item they are at, and begin no other."""
-        self._closed = True
-        for queue in self._queues:
-            queue.put(None)
-        # Trap: a thread that is still in torch's code when Python ends brings the program down.
-        for thread in self._threads:
-            thread.join()
-        self._queues, self._threads = [], []
+        self._closed.set()
+        outlast(self._tasks)
+        if self._threads is not None:
+            self._threads.shutdown(cancel_futures=True)
+
+    def _begin(self, works: Iterable[Callable[[], None]]) -> list[Future[None]]:
+        """Hands each thread its work."""
+        assert self._threads is not None
+        self._tasks = []
+        for work in works:
+            self._tasks.append(self._threads.submit(work))
+        return self._tasks
 
     def __enter__(self) -> "WorkerPool":
         return self
@@ -185,9 +186,7 @@ def _threads(count: int | None) -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def _work(queue: "SimpleQueue[Callable[[], None] | None]", begun: "SimpleQueue[None]") -> None:
+def _take_one_core(begun: Barrier) -> None:
     torch.get_num_threads()  # a thread takes the general number once, when first asked
     torch.set_num_threads(1)
-    begun.put(None)
-    while (work := queue.get()) is not None:
-        work()
+    begun.wait()  # for the others, so that each is another thread

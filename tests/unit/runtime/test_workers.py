@@ -1,11 +1,15 @@
 """Workers: which worker does what, errors, thread counts, and an end that waits for one item."""
 
+import gc
+import sys
 import threading
 import time
+from concurrent import futures
 
 import pytest
 import torch
 
+from clozeworks.runtime.waiting import outlast
 from clozeworks.runtime.workers import WorkerPool
 
 CPU = torch.device("cpu")
@@ -125,7 +129,7 @@ def test_closing_ends_the_threads_behind_the_item_they_are_at():
     assert begun.acquire(timeout=10) and begun.acquire(timeout=10)
     closer = threading.Thread(target=made.close)
     closer.start()
-    while not made._closed:
+    while not made._closed.is_set():
         time.sleep(0.001)
     go.set()
     for thread in (closer, caller):
@@ -133,3 +137,104 @@ def test_closing_ends_the_threads_behind_the_item_they_are_at():
         assert not thread.is_alive()
     assert sorted(seen) == [0, 1] and threading.active_count() == before
     made.close()  # a second time does no harm
+
+
+# A program that ends while a worker multiplies matrices, and nobody has closed the pool.
+LEFT_AT_WORK = """
+import sys, time, torch
+from clozeworks.runtime.waiting import outlast
+from clozeworks.runtime.workers import WorkerPool
+
+def work(item):
+    end = time.monotonic() + 0.5
+    while time.monotonic() < end:
+        torch.ones(300, 300) @ torch.ones(300, 300)
+
+pool = WorkerPool(torch.device("cpu"), 2)
+results = pool.infer(work, range(6))
+next(results)
+sys.exit(7)
+"""
+
+
+def test_a_program_that_ends_while_workers_work_is_not_aborted(start):
+    process = start(["-c", LEFT_AT_WORK])
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (7, "")
+
+
+def interrupted_at(place, files, call):
+    """Calls something, and interrupts it at a place: so many instructions in some files later."""
+    seen = 0
+
+    def count(frame, event, argument):
+        nonlocal seen
+        if not frame.f_code.co_filename.endswith(files):
+            return None
+        frame.f_trace_lines, frame.f_trace_opcodes = False, True
+        if event == "opcode":
+            seen += 1
+            if seen == place:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("early", [False, True])
+def test_wherever_it_is_interrupted_no_thread_goes_on(early):
+    """At every instruction of the pool, one after the other; also when the caller leaves early."""
+    working = []
+
+    def work(item):
+        working.append(item)
+        time.sleep(0.001)
+        working.remove(item)
+
+    def life():
+        with WorkerPool(CPU, 2) as pool:
+            pool.run(lambda worker, item: work(item), [0, 1])
+            for _ in pool.infer(work, [2, 3, 4, 5]):
+                if early:
+                    break
+
+    place = 1
+    while interrupted_at(place, ("clozeworks/runtime/workers.py",), life):
+        place += 11
+        left = [t for t in threading.enumerate() if t.name.startswith("worker")]
+        assert not any(thread.daemon for thread in left)  # so Python waits for them at its end
+        if left:
+            gc.collect()  # idle ones end when the pool is gone
+        for thread in left:
+            thread.join(10)
+            assert not thread.is_alive(), place
+        assert not working
+    assert place > 300
+
+
+def test_tasks_are_outlasted_whatever_interrupts_it(monkeypatch):
+    go, tries = threading.Event(), []
+
+    def interrupted(tasks):
+        tries.append(len(tries))
+        if len(tries) < 3:
+            raise KeyboardInterrupt
+        go.set()
+        return futures.wait(tasks)
+
+    monkeypatch.setattr("clozeworks.runtime.waiting.wait", interrupted)
+    with futures.ThreadPoolExecutor(1) as pool:
+        task = pool.submit(go.wait, 10)
+        with pytest.raises(KeyboardInterrupt):
+            outlast([task])
+        assert task.done() and len(tries) == 3
