@@ -10,12 +10,14 @@ import json
 import tomllib
 import types
 import typing
+from collections import Counter
 from pathlib import Path
 from typing import Any, cast
 
 from clozeworks import registry
-from clozeworks.errors import MISSING, CheckpointError, SettingError, Stated, UnknownName
+from clozeworks.errors import MISSING, CheckpointError, SettingError, Stated, UnknownName, shown
 from clozeworks.spec import check
+from clozeworks.wording import shortened
 
 # TOML knows no None: this is how a recipe says that there is none of something.
 NONE = "none"
@@ -64,9 +66,38 @@ def read_json(
 
 def read_any_json(path: Path, error: type[CheckpointError] = CheckpointError) -> Any:
     """Any JSON value from a file, or a sentence about what is wrong with it."""
-    text = read_text(path, error)
+    return parse_json(read_text(path, error), path, error)
+
+
+def parse_json(
+    text: str,
+    path: Path,
+    error: type[CheckpointError] = CheckpointError,
+    *,
+    repeats: bool = True,
+) -> Any:
+    """Any JSON value from the text of a file, or a sentence about what is wrong with it.
+
+    Args:
+        text: The text.
+        path: The file, for messages.
+        error: What a complaint is raised as.
+        repeats: Whether an object may have a key twice, of which the last counts.
+    """
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        read = dict(pairs)
+        if len(read) < len(pairs):
+            counts = Counter(key for key, _ in pairs)
+            twice = next(key for key, count in counts.items() if count > 1)
+            raise error(
+                f"{path}: {shortened(repr(twice))} stands twice in one object; a key has one "
+                "value; restore the file."
+            )
+        return read
+
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=None if repeats else once)
     except json.JSONDecodeError as wrong:
         raise error(
             f"{path}, line {wrong.lineno:,}: {wrong.msg}; it must be JSON; restore the file."
@@ -136,35 +167,68 @@ def _read_slot(cls: type, data: Any, path: str) -> Any:
     if not isinstance(data, dict) or "kind" not in data:
         names = ", ".join(sorted(known))
         raise SettingError(path, data, f"it must be a table with a kind, one of: {names}")
+    if not isinstance(data["kind"], str):
+        rule = f"it must be one of: {', '.join(sorted(known))}"
+        raise SettingError(f"{path}.kind" if path else "kind", data["kind"], rule)
     if data["kind"] not in known:
-        raise UnknownName(f"{path}.kind", str(data["kind"]), known)
+        raise UnknownName(f"{path}.kind" if path else "kind", data["kind"], known)
     rest = {key: value for key, value in data.items() if key != "kind"}
     return _read_fields(known[data["kind"]], rest, path)
 
 
 def _read_fields(cls: type, data: Any, path: str) -> Any:
     if not isinstance(data, dict):
-        rule = f"it must be a table of {cls.__name__} settings"
-        raise SettingError(path or cls.__name__, data, rule)
-    hints = typing.get_type_hints(cls)
-    fields = {field.name: field for field in dataclasses.fields(cls)}
-    values = {}
-    for key, value in data.items():
-        where = f"{path}.{key}" if path else key
-        if key not in fields:
-            raise UnknownName(f"A setting of {path or cls.__name__}", key, fields)
-        values[key] = read(hints[key], _with_kind(value, fields[key].default), where)
-    for name, field in fields.items():
+        names = ", ".join(field.name for field in dataclasses.fields(cls))
+        rule = f"it must be a table of settings: {names}"
+        raise SettingError(path or "the whole", data, rule)
+    values = read_fields(cls, data, path)
+    for field in dataclasses.fields(cls):
         required = (
             field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         )
-        if name not in values and required:
-            where = f"{path}.{name}" if path else name
-            raise SettingError(where, MISSING, f"{cls.__name__} needs it")
+        if field.name not in values and required:
+            where = f"{path}.{field.name}" if path else field.name
+            raise SettingError(where, MISSING, "it has no default", "set it")
     try:
         return cls(**values)
     except SettingError as error:
         raise error.within(path) from error.__cause__
+
+
+def read_fields(cls: type, data: dict[str, Any], path: str = "") -> dict[str, Any]:
+    """The values of some fields of a class, each checked by itself.
+
+    Raises:
+        SettingError: If a value is not of the type of its field, or breaks a bound.
+        UnknownName: If there is no such field.
+    """
+    hints = typing.get_type_hints(cls)
+    fields = {field.name: field for field in dataclasses.fields(cls)}
+    values = {}
+    for key, value in data.items():
+        where = f"{path}.{key}" if path else str(key)
+        if key not in fields:
+            if deeper := _deeper(str(key), hints):
+                full = f"{path}.{deeper}" if path else deeper
+                raise SettingError(where, Stated("not known"), "", f"did you mean {full!r}?")
+            raise UnknownName(f"A setting of {path}" if path else "A setting", str(key), fields)
+        values[key] = read(hints[key], _with_kind(value, fields[key].default), where)
+    for key, hint in typing.get_type_hints(cls, include_extras=True).items():
+        if key in values:
+            check(f"{path}.{key}" if path else key, values[key], hint)
+    return values
+
+
+def _deeper(key: str, hints: dict[str, Any]) -> str | None:
+    """Where a key stands one table below, if it stands in one: `data.corpus` for `corpus`."""
+    below = [
+        f"{name}.{key}"
+        for name, hint in hints.items()
+        for each in (hint, *typing.get_args(hint))
+        if isinstance(each, type) and dataclasses.is_dataclass(each)
+        if key in {field.name for field in dataclasses.fields(each)}
+    ]
+    return below[0] if len(below) == 1 else None
 
 
 def _with_kind(value: Any, default: Any) -> Any:
@@ -179,7 +243,10 @@ def _read_plain(cls: Any, data: Any, path: str) -> Any:
     if cls is Any:
         return data
     if cls is float and type(data) is int:
-        return float(data)
+        try:
+            return float(data)
+        except OverflowError:
+            raise SettingError(path, data, "it must be a number that a float can hold") from None
     if typing.get_origin(cls) is typing.Literal:
         check(path, data, cls)
         return data
@@ -202,13 +269,13 @@ def override(data: dict[str, Any], change: str) -> None:
     path, sign, text = change.partition("=")
     if not sign or not path:
         raise SettingError(
-            repr(change),
+            shown(change),
             Stated("not a change of a setting"),
             "write path=value, for example training.steps=2000",
         )
     try:
         value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # not TOML, a number too long, or nested too deep
         value = text
     *tables, key = path.split(".")
     for depth, table in enumerate(tables):
@@ -216,7 +283,7 @@ def override(data: dict[str, Any], change: str) -> None:
         if not isinstance(inner, dict):
             where = ".".join(tables[: depth + 1])
             raise SettingError(
-                where, inner, f"{change!r} changes a part of a table", "change it as a whole"
+                where, inner, f"{shown(change)} changes a part of a table", "change it as a whole"
             )
         data = inner
     data[key] = value

@@ -7,12 +7,15 @@ fix themselves.
 
 import re
 from collections.abc import Callable, Iterable
-from difflib import get_close_matches
 from typing import Any
 
 
 class ClozeworksError(Exception):
     """Anything the user can cause and can fix."""
+
+
+# What is longer is cut in messages, and no number is written that takes long to write.
+_SHOWN, _HUGE = 500, 10**100
 
 
 class Stated(str):
@@ -74,31 +77,89 @@ def shown(value: Any) -> str:
     if isinstance(value, Stated):
         return str(value)
     if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}"
+        return f"{value:,}" if abs(value) < _HUGE else "a number of more than 100 digits"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(shown, value))}]" if value else "empty"
-    return repr(value)
+        text = f"[{', '.join(map(shown, value[:_SHOWN]))}]" if value else "empty"
+    else:
+        try:
+            text = repr(value)
+        except (ValueError, RecursionError):  # a number too long to write, or a table too deep
+            text = "too long to show"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that somebody may have meant."""
-    return next(iter(get_close_matches(name, list(known), n=1)), None)
+    """The known name that somebody may have meant: a slip away from it, not another word."""
+    distances = {candidate: _slips(name, candidate) for candidate in known}
+    near = {candidate: slips for candidate, slips in distances.items() if slips is not None}
+    return min(
+        near, key=lambda candidate: (near[candidate], -len(candidate), candidate), default=None
+    )
+
+
+def _slips(typed: str, known: str) -> int | None:
+    """How many slips of the fingers lie between two names; None where they are different words.
+
+    Case and punctuation do not count. Numbers do: `qwen3` is not a misspelled `qwen2`. Nobody
+    mistypes the first letter, except for the second: `ibert` is not a misspelled `bert`.
+    """
+    if len(typed) > 2 * len(known) + 10:
+        return None
+    left, right = (re.sub(r"[\W_]", "", name.casefold()) for name in (typed, known))
+    same_numbers = re.findall(r"\d+", left) == re.findall(r"\d+", right)
+    same_start = left[:1] == right[:1] or left[:2] == right[1::-1]
+    if not (same_numbers and same_start and left):
+        return None
+    longest = max(len(left), len(right))
+    slips = _edits(left, right)
+    if slips <= max(1, longest // 4):
+        return slips
+    # An abbreviation of the name, or the name with an ending (`dropped`), which is not a compound.
+    is_abbreviation = right.startswith(left) and len(left) > 2
+    has_ending = left.startswith(right) and longest < 2 * len(right)
+    return longest if is_abbreviation or has_ending else None
+
+
+def _edits(left: str, right: str) -> int:
+    """Letters left out, added, changed, or swapped with the next; of few letters, each counts."""
+    # In a short word another letter makes another word: max is not mix.
+    changed = 1 if max(len(left), len(right)) > 3 else 2
+    before: list[int] = []
+    row = list(range(len(right) + 1))
+    for i, letter in enumerate(left):
+        earlier, before, row = before, row, [i + 1]
+        for j, other in enumerate(right):
+            best = min(before[j + 1] + 1, row[j] + 1, before[j] + changed * (letter != other))
+            if i and j and letter == right[j - 1] and left[i - 1] == other:
+                best = min(best, earlier[j - 1] + 1)
+            row.append(best)
+    return row[-1]
 
 
 class UnknownName(ClozeworksError, LookupError):  # noqa: N818 (the name is the sentence)
-    """A name that no file, part or published size answers to."""
+    """A name that no file, part or published size answers to.
 
-    def __init__(self, what: str, name: str, known: Iterable[str]) -> None:
-        super().__init__(what, name, tuple(known))
+    `propose` is False for a name that is known to be right, and to mean something else.
+    """
+
+    def __init__(self, what: str, name: str, known: Iterable[str], propose: bool = True) -> None:
+        super().__init__(what, name, tuple(known), propose)
+
+    def respelled(self, spell: Callable[[str], str]) -> "UnknownName":
+        """The same error with the name of a setting spelled another way, such as an option."""
+        if len(self.args) == 1:
+            return self
+        what, *rest = self.args
+        return UnknownName(spell(what), *rest)
 
     def __str__(self) -> str:
         if len(self.args) == 1:  # a sentence, as another process told it
             return str(self.args[0])
-        what, name, known = self.args
+        what, name, known, propose = self.args
         names = sorted(known)
-        near = nearest(name, names)
+        near = nearest(name, names) if propose else None
         hint = f" Did you mean {near!r}?" if near else ""
-        return f"{what} is {name!r}; known: {', '.join(names)}.{hint}"
+        return f"{what} is {shown(name)}; known: {', '.join(names)}.{hint}"
 
 
 class InputError(ClozeworksError, ValueError):

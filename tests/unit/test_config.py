@@ -37,8 +37,8 @@ def change(path, value):
     ("path", "value", "kind", "message"),
     [
         (["widht"], 3, UnknownName,
-         "A setting of Blueprint is 'widht'; known: decoder, embeddings, encoder, heads, pooler, "
-         "width. Did you mean 'width'?"),
+         "A setting is 'widht'; known: decoder, embeddings, encoder, heads, pooler, "
+         "rereads, width. Did you mean 'width'?"),
         (["width"], "768", SettingError, "width is '768'; it must be int."),
         (["width"], True, SettingError, "width is True; it must be int."),
         (["embeddings", "norm", "kind"], "layer_nrom", UnknownName,
@@ -47,12 +47,13 @@ def change(path, value):
         (["embeddings", "norm"], 5, SettingError,
          "embeddings.norm is 5; it must be a table with a kind, one of: layer_norm, rms_norm."),
         (["embeddings"], 5, SettingError,
-         "embeddings is 5; it must be a table of Embeddings settings."),
+         "embeddings is 5; it must be a table of settings: tokens, width, types, types_added, "
+         "positions, norm, dropout, widen_first."),
         (["encoder", "layers"], 5, SettingError, "encoder.layers is 5; it must be a list."),
         (["heads"], 5, SettingError, "heads is 5; it must be a table."),
         (["encoder", "layers", 0, 0, "part", "hads"], 2, UnknownName,
          "A setting of encoder.layers[0][0].part is 'hads'; known: bias, dropout, head_width, "
-         "heads, key_bias, kv_heads, mask, positions, scale. Did you mean 'heads'?"),
+         "heads, key_bias, kv_heads, mask, output_bias, positions, scale. Did you mean 'heads'?"),
     ],
 )  # fmt: skip
 def test_complaints(path, value, kind, message):
@@ -64,7 +65,9 @@ def test_complaints(path, value, kind, message):
 def test_a_missing_setting_is_named():
     data = plain()
     del data["embeddings"]["tokens"]
-    with pytest.raises(SettingError, match=r"^embeddings.tokens is missing; Embeddings needs it.$"):
+    with pytest.raises(
+        SettingError, match=r"^embeddings.tokens is missing; it has no default; set it.$"
+    ):
         config.read(Blueprint, data)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clozeworks.wording import counted
+from clozeworks.wording import counted, visible
 
 
 @pytest.mark.parametrize(
@@ -18,3 +18,24 @@ def test_what_an_s_does_not_make_several_of():
     assert counted(2, "copy", "copies") == "2 copies"
     assert counted(1, "item was", "items were") == "1 item was"
     assert counted(0, "item was", "items were") == "0 items were"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain 我爱\u3000北京\u00a0é", "plain 我爱\u3000北京\u00a0é"),
+        ("👩\u200d👩\u200d👧 می\u200cخواهم ☝️", "👩\u200d👩\u200d👧 می\u200cخواهم ☝️"),
+        ("\x1b[31mred\x1b]0;title\x07", "\\x1b[31mred\\x1b]0;title\\x07"),
+        ("\x9b31m\x7f\x00\r\b", "\\x9b31m\\x7f\\x00\\r\\x08"),
+        ("abc\u202edcba\u2066\ufeff\u2028", "abc\\u202edcba\\u2066\\ufeff\\u2028"),
+        ("\ud800", "\\ud800"),
+        ("a\nb\tc", "a\\nb\\tc"),
+    ],
+)
+def test_what_a_terminal_would_obey_is_written_out(text, shown):
+    assert visible(text) == shown
+    assert visible(shown) == shown
+
+
+def test_lines_may_stay():
+    assert visible("a\nb\tc\r\x1b[2J", lines=True) == "a\nb\tc\\r\\x1b[2J"

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from clozeworks.data.files.discovery import find_files
 from clozeworks.data.files.documents import Documents, read_documents
-from clozeworks.data.files.lines import DEFAULT_ENCODING
+from clozeworks.data.files.file_format import FileFormat
+from clozeworks.data.files.lines import FileNotes
 from clozeworks.data.files.texts import check_header
 from clozeworks.errors import InputError
 from clozeworks.text.tokenizer.styles import Style, StyleKind
@@ -23,7 +24,8 @@ def train_tokenizer(
     min_frequency: int = 2,
     columns: Sequence[str] | None = None,
     header: bool | None = None,
-    encoding: str = DEFAULT_ENCODING,
+    file_format: FileFormat | None = None,
+    notes: FileNotes | None = None,
     progress: ReadingProgress | None = None,
 ) -> Tokenizer:
     """Trains a tokenizer from files.
@@ -40,7 +42,8 @@ def train_tokenizer(
         columns: The columns or fields that hold the text, by name or number; `text`, or the only
             column of strings, if not given.
         header: Whether the first row of csv and tsv files is a header; it is if not given.
-        encoding: The encoding of text files.
+        file_format: How files are read.
+        notes: Collects what there is to say about how they were read.
         progress: Called as `progress(stage, done, total)`, in bytes while reading.
 
     Raises:
@@ -55,11 +58,12 @@ def train_tokenizer(
         )
     tell = progress or no_progress
     texts = read_texts(
-        find_files(inputs).files,
+        find_files(inputs, file_format).files,
         documents="line",  # words do not cross lines, and a document would have to fit in memory
         columns=columns,
         header=header,
-        encoding=encoding,
+        file_format=file_format,
+        notes=notes,
         progress=lambda done, total: tell("read", done, total),
     )
     return train_from_iterator(
@@ -73,7 +77,8 @@ def read_texts(
     documents: Documents = "blank-line",
     columns: Sequence[str] | None = None,
     header: bool | None = None,
-    encoding: str = DEFAULT_ENCODING,
+    file_format: FileFormat | None = None,
+    notes: FileNotes | None = None,
     progress: Callable[[int, int], None],
 ) -> Iterator[str]:
     """Reads the documents of files, one file after the other.
@@ -81,7 +86,7 @@ def read_texts(
     Raises:
         InputError: If a file cannot be used as it is, with the line where that is.
     """
-    check_header(files, header)
+    check_header(files, header, file_format)
     sizes = [path.stat().st_size for path in files]
     total, before = sum(sizes), 0
     for path, size in zip(files, sizes, strict=True):
@@ -94,8 +99,9 @@ def read_texts(
             documents=documents,
             columns=columns,
             header=header,
-            encoding=encoding,
+            file_format=file_format,
             position=tell,
+            notes=notes,
         )
         for document in found:
             yield document.text

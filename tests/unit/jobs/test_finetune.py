@@ -189,6 +189,14 @@ def test_a_folder_of_another_task_is_refused(recipe, tmp_path):
         finetune(other)
 
 
+def test_a_vocabulary_that_does_not_fit_is_stated(recipe, tmp_path, start):
+    (tmp_path / "other.csv").write_text("text,label\n" + "ꙮ the,a\n☃ ꙮ,b\n" * 10, encoding="utf-8")
+    recipe["data"] = {"train": [str(tmp_path / "other.csv")]}
+    messages = labelled_task(read_finetune_recipe(recipe), cw.load(start)).messages
+    assert "tokens of these texts are unknown" in messages[-1]
+    assert "choose a model for their language, or extend its vocabulary" in messages[-1]
+
+
 def test_tags_of_any_scheme_become_one_the_head_can_say(recipe, tmp_path, start):
     sentence = "the O\ncat I-PER\nin O\nNew I-LOC\nYork I-LOC\nLondon B-LOC\n\n"
     (tmp_path / "train.conll").write_text(sentence * 12, encoding="utf-8")

@@ -151,7 +151,7 @@ def test_numbers_by_ridge_and_their_folder(model, rows):
 
 def test_several_labels(model, rows):
     path = rows("a.tsv", lambda animal, words: f"{animal}|{words[0]}", count=60)
-    found = probe(model, labelled(path, separator="|"), layers=["last"])
+    found = probe(model, labelled(path, label_separator="|"), layers=["last"])
     assert found.task.problem == "several" and found.rows[0].measured.primary == "micro_f1"
     assert found.rows[0].measured.better_than(found.baseline.measured)
 

@@ -76,7 +76,7 @@ def test_another_length_changes_nothing_else(name):
          "freezing, layer_decay, learning_rate, max_grad_norm, micro_batch_tokens, optimizer, "
          "precision, schedule, steps. Did you mean 'steps'?"),
         ("trainig.steps=3",
-         "A setting of Recipe is 'trainig'; known: checkpointing, data, evaluation, logging, "
+         "A setting is 'trainig'; known: checkpointing, data, evaluation, logging, "
          "model, objective, run, seed, training. Did you mean 'training'?"),
         ("training.optimizer={kind='adam_v'}",
          "training.optimizer.kind is 'adam_v'; known: adafactor, adam_w, bert_adam, lamb. Did "
@@ -90,8 +90,7 @@ def test_another_length_changes_nothing_else(name):
         ("training.max_grad_norm=0.0",
          "training.max_grad_norm is 0.0; it must be above 0; write 'none' for no limit."),
         ("training.precision=float16",
-         "training.precision is 'float16'; it must be 'float32' or 'bfloat16'; did you "
-         "mean 'bfloat16'?"),
+         "training.precision is 'float16'; it must be 'float32' or 'bfloat16'."),
         ("training.schedule={kind='linear', warmup_steps=11}", "training.schedule.warmup_steps "
         "is 11"),
         ("data.stages=[{length=8, fraction=0.5}]",
@@ -100,8 +99,8 @@ def test_another_length_changes_nothing_else(name):
          "data.stages[0].fraction is 0.0; it must be above 0 and at most 1."),
         ("data.stages=[{length=0}]", "data.stages[0].length is 0; it must be at least 1."),
         ("data.stages={length=8}", "data.stages is {'length': 8}; it must be a list."),
-        ("data.stages=[8]", "data.stages[0] is 8; it must be a table of StageSettings settings."),
-        ("data=corpus", "data is 'corpus'; it must be a table of Data settings."),
+        ("data.stages=[8]", "data.stages[0] is 8; it must be a table of settings: length"),
+        ("data=corpus", "data is 'corpus'; it must be a table of settings: corpus, stages."),
         ("logging.every_steps=0", "logging.every_steps is 0; it must be at least 1."),
         ("evaluation.every_steps=-1", "evaluation.every_steps is -1; it must be at least 0."),
         ("evaluation.tokens=0", "evaluation.tokens is 0; it must be at least 1."),
@@ -112,7 +111,7 @@ def test_another_length_changes_nothing_else(name):
         ("checkpointing.when_unwritable=wait",
          "checkpointing.when_unwritable is 'wait'; it must be 'go on' or 'stop'."),
         ("seed=-1", "seed is -1; it must be at least 0 and below 2**63."),
-        ("run=''", "run is ''; it must be the folder of the run."),
+        ("run=''", "run is ''; it must be non-empty."),
         ("training",
          "'training' is not a change of a setting; write path=value, for example "
          "training.steps=2000."),

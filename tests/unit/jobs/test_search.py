@@ -167,7 +167,7 @@ def test_another_search_or_a_plain_run_is_refused(recipe, tmp_path):
             "search.learning_rates is [0.1]; there is one setting only, and nothing to choose;",
         ),
         ("search.trials=1", "search.trials is 1; it must be at least 2."),
-        ("search=5", "search is 5; it must be a table of Search settings."),
+        ("search=5", "search is 5; it must be a table of settings: trials, "),
     ],
 )
 def test_settings_that_cannot_be(recipe, change, sentence):

@@ -9,6 +9,7 @@ import lzma
 import pytest
 
 import clozeworks as cw
+from clozeworks.data.files.file_format import FileFormat
 from clozeworks.errors import InputError
 from clozeworks.text.training.train import train_from_iterator
 
@@ -100,7 +101,7 @@ def test_folders_and_patterns_in_any_order(lines, expected, tmp_path):
 def test_another_encoding(lines, expected, tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes("\n".join(lines).encode("latin-1"))
-    assert trained([path], encoding="latin-1") == expected["wordpiece"]
+    assert trained([path], file_format=FileFormat(encoding="latin-1")) == expected["wordpiece"]
 
 
 def test_a_text_without_blank_lines_need_not_fit_in_memory(lines, expected, tmp_path, monkeypatch):

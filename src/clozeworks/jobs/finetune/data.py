@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from clozeworks.checkpoints.generation import END
 from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.labels import check_labels
@@ -14,10 +16,13 @@ from clozeworks.data.labelled.splitting import split
 from clozeworks.errors import InputError
 from clozeworks.jobs.finetune.recipe import FinetuneRecipe
 from clozeworks.language_model import LanguageModel
+from clozeworks.tasks.spans.windows import by_item
 from clozeworks.tasks.task import Prepared, Task, TaskData, task_class
 from clozeworks.tasks.text_to_text.items import are_chats
 from clozeworks.wording import counted
 
+# Items that are looked at to foresee what reading all of them costs.
+_LOOKED_AT = 1_000
 # The seed of the dev split: the same for every seed of a run, so that all are measured alike.
 _SPLIT_SEED = 0
 
@@ -70,12 +75,13 @@ def labelled_task(recipe: FinetuneRecipe, start: LanguageModel) -> LabelledTask:
     reading = data.reading()
     train = kind.read(data.train, recipe.task, reading, bad)
     dev = kind.read(data.dev, recipe.task, reading, bad, train=train) if data.dev else None
-    messages = [train.description]
+    messages = [train.description, *(dev.notes if dev is not None else ())]
     if bad.rows:
         dropped = counted(len(bad.rows), "bad row was", "bad rows were")
         messages.append(f"{dropped} dropped; the first: {bad.rows[0]}.")
     if bad.repaired:
-        messages.append(f"{len(bad.repaired):,} answers stood elsewhere and were moved there.")
+        repaired = counted(len(bad.repaired), "answer was", "answers were")
+        messages.append(f"{repaired} not where the file says; the first: {bad.repaired[0]}.")
     settings, train, dev, more = kind.clean(recipe.task, train, dev)
     messages += more
     learnable = check_labels(train, dev)
@@ -94,14 +100,52 @@ def labelled_task(recipe: FinetuneRecipe, start: LanguageModel) -> LabelledTask:
         )
     files = (replace(train, items=items), replace(train if dev is None else dev, items=dev_items))
     ready = kind.prepare(settings, TaskData(learnable.labels, *files, start))
+    ready.task.windows.check_room(start.tokenizer, start.max_length)
+    ready.task.guessed(ready.train, ready.dev)  # finds a metric that does not exist
     note_in_folder(ready, start)
     messages += [*ready.messages, *_mixing(ready.train, data.mixture)]
     files = (replace(files[0], items=ready.train), replace(files[1], items=ready.dev))
-    window = ready.task.windows.length
+    messages += window_forecast(ready, start)
+    window = ready.task.windows.limit(start.max_length)
     report = report_on(*files, tokenizer=start.tokenizer, window=window)
+    if report.train.vocabulary is not None and report.train.vocabulary.unknown:
+        messages.append(report.train.vocabulary.sentence())
     return LabelledTask(
         ready.task, ready.train, ready.dev, tuple(messages), report, files, data.mixture
     )
+
+
+def window_forecast(ready: Prepared, start: LanguageModel) -> list[str]:
+    """How many items do not fit into one window and what reading them costs; nothing if all fit.
+
+    Raises:
+        InputError: If an item leaves no room in its windows.
+    """
+    task = ready.task
+    if task.writes:  # reads its sources whole, and says so where one is too long
+        return []
+    wanted = min(len(ready.train), _LOOKED_AT)
+    chosen = np.linspace(0, len(ready.train) - 1, wanted).astype(np.int64)
+    some = [ready.train[index] for index in chosen]
+    windows = by_item(task.windows_of(some, start.tokenizer, start.max_length))
+    long = sum(len(own) > 1 or own[0].dropped > 0 for own in windows)
+    if not long:
+        return []
+    total, about = len(ready.train), "" if wanted == len(ready.train) else "about "
+    counted_long = f"{about}{round(long * total / wanted):,} of {counted(total, 'item')}"
+    length = max(len(window) for own in windows for window in own)
+    longer = f"{counted_long} to learn from are longer than a window of {length:,} tokens"
+    longer = longer[:1].upper() + longer[1:]
+    if task.windows.keep != "all":
+        return [f"{longer}; of each is read {task.windows.kept_in_words()}."]
+    read = round(sum(map(len, windows)) * total / wanted)
+    tokens = sum(len(window) for own in windows for window in own)
+    times = tokens / sum(max(map(len, own)) for own in windows)
+    advice = " (task.windows.keep=first)" if task.can_truncate else ""
+    return [
+        f"{longer}: an epoch reads {about}{read:,} windows in the same number of steps, and takes "
+        f"about {times:.1f} times as long as if each were cut to one{advice}."
+    ]
 
 
 def note_in_folder(ready: Prepared, start: LanguageModel) -> None:

@@ -13,19 +13,20 @@ from clozeworks import config, registry
 from clozeworks.checkpoints.tasks import OldHead
 from clozeworks.compress.lora import Lora
 from clozeworks.data.augment import AugmentSpec
+from clozeworks.data.files.file_format import FileFormat
 from clozeworks.data.labelled.mixing import Mixture
 from clozeworks.data.labelled.reading import Reading
 from clozeworks.engine.settings import Checkpointing, Evaluation, Logging, Training
-from clozeworks.errors import SET, SettingError, UnknownName
+from clozeworks.errors import MISSING, SET, SettingError, Stated, UnknownName
 from clozeworks.jobs.pretrain.recipe import changed
 from clozeworks.objectives.adversarial import Move
 from clozeworks.objectives.scheduled_sampling import Sampling
-from clozeworks.spec import Above, Below, Bound, PositiveInt, RandomSeed, spec
+from clozeworks.spec import NOT_EMPTY, Above, Below, Bound, PositiveInt, RandomSeed, spec
 from clozeworks.tasks.task import task_classes
 
 
 @spec
-class LabelledData:
+class LabelledData(FileFormat):
     """Where labelled examples are, and how they are read."""
 
     train: Annotated[tuple[str, ...], Bound("one labelled file or more", bool)]
@@ -40,9 +41,8 @@ class LabelledData:
     """Whether the first row of csv or tsv is a header; found out if not given."""
     labels: Literal["one", "several", "numbers"] | None = None
     """one, several or numbers; found out if not given."""
-    separator: str | None = None
+    label_separator: str | None = None
     """What stands between several labels of one cell."""
-    encoding: str = "utf-8"
     skip_bad_rows: bool = False
     """Whether rows that cannot be used are dropped and counted rather than refused."""
     mixture: Mixture | None = None
@@ -50,14 +50,9 @@ class LabelledData:
 
     def reading(self) -> Reading:
         """How the files are read."""
-        return Reading(
-            columns=self.columns,
-            header=self.header,
-            labels=self.labels,
-            separator=self.separator,
-            encoding=self.encoding,
-            by_file=self.mixture is not None,
-        )
+        names = {field.name for field in dataclasses.fields(Reading)} & {*vars(self)}
+        given = {name: getattr(self, name) for name in names}
+        return Reading(**given, by_file=self.mixture is not None)
 
 
 @spec
@@ -72,7 +67,7 @@ class Selection:
 class FinetuneRecipe:
     """A run of fine-tuning."""
 
-    run: Annotated[str, Bound("the folder of the run", bool)]
+    run: Annotated[str, NOT_EMPTY]
     """The folder of the run: a folder for each seed, the report, and the model at the end."""
     model: str
     """A model folder or hub name."""
@@ -101,10 +96,12 @@ class FinetuneRecipe:
     """One model is trained for each; the best on the dev set is kept."""
 
     def __post_init__(self) -> None:
-        kind = self.task.get("kind")
+        kind, leave_out = self.task.get("kind", MISSING), "leave it out"
+        if not isinstance(kind, str) or isinstance(kind, Stated):
+            raise SettingError("task.kind", kind, f"it must be one of: {', '.join(task_classes())}")
         if kind not in task_classes():
-            raise UnknownName("task.kind", str(kind), task_classes())
-        task, leave_out = task_classes()[str(kind)], "leave it out"
+            raise UnknownName("task.kind", kind, task_classes())
+        task = task_classes()[kind]
         if "labels" in self.task:
             rule = "labels come from the data"
             raise SettingError("task.labels", self.task["labels"], rule, leave_out)
@@ -113,6 +110,11 @@ class FinetuneRecipe:
             raise SettingError(
                 "task.problem", self.task["problem"], "it follows from the labels", advice
             )
+        if "standardization" in self.task:
+            rule, advice = "it follows from the data", f"{leave_out}, or set task.standardize"
+            raise SettingError("task.standardization", SET, rule, advice)
+        settings = {key: value for key, value in self.task.items() if key != "kind"}
+        config.read_fields(task, settings, "task")
         only = "only text_to_text mixes tasks", "only the answers of text_to_text are texts"
         for name, value, fits, why in (
             ("data.mixture", self.data.mixture, task.writes, only[0]),

@@ -66,9 +66,9 @@ def write_report(
         trials=trials,
     )
     with noted("Guessing could not be measured", callback):
-        if (baseline := task.baseline(data.train, items)) is not None:
-            how, guesses = baseline
-            summary = replace(summary, guess=task.measure(items, guesses), guessed=how)
+        if (guessed := task.guessed(data.train, items)) is not None:
+            how, guess = guessed
+            summary = replace(summary, guess=guess, guessed=how)
     for sentence in summary.warnings():
         callback.on_message(sentence)
     model = None

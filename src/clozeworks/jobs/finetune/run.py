@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from clozeworks import config
+from clozeworks.checkpoints.tasks import blueprint_for
 from clozeworks.compress.lora import add_lora
 from clozeworks.core.model import Model
 from clozeworks.data.augment import AugmentSpec
@@ -98,7 +99,8 @@ class FinetuneRun:
         callback: Callback,
     ) -> None:
         self.recipe, self.start = recipe, start
-        self.data = replace(data, task=data.task.settled(data.train))
+        head = blueprint_for(start.checkpoint, data.task).heads[data.task.head]
+        self.data = replace(data, task=data.task.settled(data.train, head))
         self.objective = objective_of(self.data.task, recipe)
         self.seed, self.folder, self.ranks, self.callback = seed, folder, ranks, callback
         self.predictions: list[Any] = []  # of the best weights for the dev set, once known
@@ -195,8 +197,11 @@ class FinetuneRun:
             return outcome, None
         best.restore(network)
         pairs = merged_pairs(model)
+        saved = self.data.task.to_save()
         # What is measured is what is saved: merged weights may say something else.
-        self.predictions = [] if pairs else best.kept or []
+        self.predictions = [] if pairs or saved != self.data.task else best.kept or []
+        if saved != self.data.task:
+            self.data, model = replace(self.data, task=saved), model.for_task(saved)
         model, measured = self._tuned(model)
         steps, tokens, seconds = outcome.step, outcome.tokens, outcome.seconds
         result = RunResult(self.seed, best.step, steps, tokens, seconds, measured, self.folder)
@@ -242,7 +247,7 @@ class FinetuneRun:
             measured.value,
             measured.higher_is_better,
             {"primary": measured.primary, "values": measured.values},
-            {task.name: measured.values[task.cost_value]} if task.cost_value else {},
+            task.measured_loss(measured),
             predictions,
         )
 

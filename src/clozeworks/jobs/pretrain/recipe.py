@@ -19,7 +19,7 @@ from clozeworks.families.family import published_sizes
 from clozeworks.jobs.renamed_settings import refuse_renamed
 from clozeworks.objectives.objective import Objective
 from clozeworks.objectives.published import published
-from clozeworks.spec import Above, AtMost, Bound, PositiveInt, RandomSeed, spec
+from clozeworks.spec import NOT_EMPTY, Above, AtMost, PositiveInt, RandomSeed, spec
 
 # What is settled where a recipe is silent. Paper: Raffel et al. 2020 for steps that are relative.
 _LEARNING_RATE, _RELATIVE_LEARNING_RATE = 1e-4, 1e-2
@@ -78,7 +78,7 @@ class Data:
 class Recipe:
     """A pre-training run."""
 
-    run: Annotated[str, Bound("the folder of the run", bool)]
+    run: Annotated[str, NOT_EMPTY]
     """The folder of the run: snapshots, metrics, curves, and the model at the end."""
     model: Start
     data: Data
@@ -194,6 +194,10 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} is not a TOML file: {error}; fix it.") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8; save it as UTF-8.") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"{path}: a number is too long or the nesting too deep to read; fix it."
+        ) from error
     except FileNotFoundError as error:
         raise InputError(
             f"{path} does not exist; write one with: clozeworks init pretrain {path}"

@@ -1,7 +1,6 @@
 """The model a run trains: fresh or from a folder, with the heads its objective needs."""
 
 import dataclasses
-from difflib import get_close_matches
 from pathlib import Path
 
 import torch
@@ -10,7 +9,7 @@ from clozeworks.core.heads.vocabulary import NAME as HEAD
 from clozeworks.core.initialize import initialize
 from clozeworks.core.model import Model
 from clozeworks.data.corpus.corpus import Corpus
-from clozeworks.errors import SettingError, UnknownName, UnsupportedError
+from clozeworks.errors import SettingError, UnknownName, UnsupportedError, nearest
 from clozeworks.families.family import Config, Parts, published_sizes
 from clozeworks.jobs.pretrain.recipe import Start
 from clozeworks.language_model import LanguageModel, load, new
@@ -51,7 +50,7 @@ def starting_model(
             raise SettingError("model.start", start.start, rule, advice)
         return new(start.start, corpus.tokenizer, heads=heads, seed=seed, **start.config)
     # A name of the hub may look like a size; one that differs by a letter or two is a slip.
-    if not Path(start.start).exists() and get_close_matches(start.start, sizes, cutoff=0.85):
+    if not Path(start.start).exists() and nearest(start.start, sizes):
         raise UnknownName("model.start", start.start, sizes)
     if start.config:
         rule = f"it changes a published size, but `model.start` is {start.start!r}"
