@@ -13,10 +13,11 @@ import re
 import secrets
 import shutil
 from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import file_digest
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 from typing import Any
 
 import torch
@@ -25,6 +26,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from clozeworks.errors import ClozeworksError, OutputError
+from clozeworks.runtime.waiting import outlast
 from clozeworks.storage.atomic import atomic_file, sync
 
 MANIFEST = "manifest.json"
@@ -67,7 +69,7 @@ class Snapshots:
         """The step of the snapshot that was begun last, by this object."""
         self._free = Event()
         self._free.set()
-        self._thread: Thread | None = None
+        self._task: Future[None] | None = None
         self._failed: OutputError | None = None
 
     def steps(self) -> list[int]:
@@ -98,10 +100,9 @@ class Snapshots:
         self._free.clear()
         # Trap: the state's lists may change at once; as text they do not.
         text = json.dumps(state, indent=1) + "\n"
-        self._thread = Thread(
-            target=self._write, args=(step, tensors, text, prune), name="snapshot", daemon=True
-        )
-        self._thread.start()
+        writer = ThreadPoolExecutor(1, "snapshot")
+        self._task = writer.submit(self._write, step, tensors, text, prune)
+        writer.shutdown(wait=False)  # the thread ends behind it, and Python's end waits for both
 
     def wait_for_tensors(self) -> None:
         """Waits until the tensors of the last snapshot may change."""
@@ -113,9 +114,9 @@ class Snapshots:
         Raises:
             OutputError: If it could not be written; the ones before it are as they were.
         """
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+        if self._task is not None:
+            outlast([self._task])
+            self._task = None
         self.raise_failure()
 
     def raise_failure(self) -> None:

@@ -123,7 +123,7 @@ def trained(network, loader, workers, tmp_path):
 
     def build(
         *, name="bert", length=24, steps=6, rate=1e-3, dropout=0.1, every=1, keep=2, count=1,
-        folder="run", evaluate=0, clip=1.0, watched=2, when="go on", since=-1,
+        folder="run", evaluate=0, clip=1.0, watched=2, when="go on", since=-1, **training,
     ):  # fmt: skip
         objective = published(name, length)
         model = network(objective, dropout=dropout)
@@ -148,6 +148,7 @@ def trained(network, loader, workers, tmp_path):
                 learning_rate=rate,
                 schedule=Constant(warmup_steps=0),
                 max_grad_norm=clip,
+                **training,
             ),
             seed=5,
             ranks=ProcessGroup("cpu"),

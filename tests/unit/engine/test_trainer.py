@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from clozeworks.engine import snapshots as snapshots_module
+from clozeworks.engine.evaluation import EvalResult
 from clozeworks.engine.gradients import norm_of
 from clozeworks.engine.guards import Diverged
 from clozeworks.engine.metrics import read
@@ -310,3 +311,79 @@ def test_the_norm_of_many_small_numbers():
     grads = [torch.full((3000, 1000), 1e-3), torch.full((7,), 2.0)]
     expected = math.sqrt(3e6 * float(torch.tensor(1e-3)) ** 2 + 28)
     assert norm_of(grads) == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_run_that_is_stopped_keeps_the_best_weights_of_before(trained, weights):
+    """Nothing after the stop is better, so what is restored at the end is from before it."""
+    held = {}
+
+    def judged(trainer):
+        def evaluate():
+            held.setdefault(trainer.step, weights(trainer.model))
+            return EvalResult(1.0 / trainer.step, True, {})
+
+        return evaluate
+
+    first = trained(evaluate=1)
+    first.evaluation.evaluator = judged(first)
+    first.loss = stopping_behind(first, 3)
+    assert not first.run().finished
+    second = trained(evaluate=1, since=3)
+    second.evaluation.evaluator = judged(second)
+    snapshot, _ = second.snapshots.read_latest()
+    second.resume(snapshot)
+    assert second.run().finished
+    best = second.evaluation.early_stopping
+    assert (best.value, best.step, best.waited) == (1.0, 1, 5)
+    assert not same(held[1], weights(second.model))
+    best.restore(second.model)
+    assert same(held[1], weights(second.model))
+
+
+def test_layers_move_less_the_deeper_they_are(trained, weights):
+    """The first step of Adam is as long as the rate, whatever the gradient."""
+    trainer = trained(steps=1, rate=1e-3, dropout=0.0, layer_decay=0.5)
+    before = weights(trainer.model)
+    trainer.run()
+
+    def moved(name):
+        change = (weights(trainer.model)[name] - before[name]).abs()
+        return float(change.median())
+
+    biases = "feed_forward.part.down.bias"
+    assert moved("heads.vocabulary.dense.bias") == pytest.approx(1e-3, rel=0.01)
+    assert moved(f"encoder.layers.1.{biases}") == pytest.approx(5e-4, rel=0.01)
+    assert moved(f"encoder.layers.0.{biases}") == pytest.approx(2.5e-4, rel=0.01)
+    assert moved("embeddings.norm.bias") == pytest.approx(1.25e-4, rel=0.01)
+
+
+def test_bfloat16_is_what_the_layers_compute_in(trained):
+    """And what they learn is close to what they learn in float32, but not the same."""
+    kinds, ends = {}, {}
+    for precision in ("float32", "bfloat16"):
+        trainer = trained(steps=3, dropout=0.0, folder=precision, precision=precision, watched=1)
+        seen = kinds.setdefault(precision, set())
+        layer = trainer.model.encoder.layers[0].feed_forward.part.up
+        layer.register_forward_hook(lambda module, inputs, out, seen=seen: seen.add(out.dtype))
+        trainer.run()
+        ends[precision] = [record["loss"] for record in trainer.callback.steps]
+        assert all(p.dtype == torch.float32 for p in trainer.model.parameters())
+    # Held-out text is measured as it will be used.
+    assert kinds == {"float32": {torch.float32}, "bfloat16": {torch.bfloat16, torch.float32}}
+    assert ends["bfloat16"] == pytest.approx(ends["float32"], rel=0.02)
+    assert ends["bfloat16"] != ends["float32"]
+
+
+def test_the_last_snapshot_of_a_run_that_goes_wrong_removes_none_from_before(trained):
+    trainer = trained(steps=5, keep=1)
+    objective = published("bert", 24)
+
+    def cost(model, tensors):
+        loss = objective.loss(model, tensors)
+        if trainer.step >= 2 and trainer.model.training:
+            loss.terms["masked_lm"].total.mul_(math.nan)
+        return loss
+
+    trainer.loss = cost
+    assert trainer.run().guards.in_a_row == 3
+    assert trainer.snapshots.steps() == [2, 5]

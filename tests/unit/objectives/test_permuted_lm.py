@@ -66,6 +66,29 @@ def test_spans_that_come_out_follow_the_law_where_nothing_is_filled_up(examples,
     assert fits(np.bincount(found, minlength=6)[1:], LAW) > 1e-3
 
 
+def test_a_span_and_its_context_take_as_many_tokens_as_the_length_says(examples, runs):
+    """n tokens and `context` times n around them: with one length, the spans lie on a grid."""
+    size, context = 4, 6
+    law = SpacedSpans(longest=size, context=context, budget=Exact(fraction=0.13))
+    clean = examples([2000] * 40, pieces=0.0, bare=True)
+
+    class Longest(SpacedSpans):
+        def lengths(self, draws):
+            return np.full(draws.shape, size)
+
+    spans = Longest(longest=size, context=context, budget=law.budget)
+    places = spans.positions(clean, Draws.of(clean, CHANCE))
+    starts = np.array([start for start, end in runs(clean, places) if end - start == size])
+    block = size * (context + 1)
+    rows, within = starts // 2000, starts % 2000
+    numbers = within // block
+    # Each block of a text that the budget reaches holds one span, somewhere in its context.
+    assert len(starts) > 40 * 50
+    assert len({*zip(rows.tolist(), numbers.tolist(), strict=True)}) == len(starts)
+    assert all((np.diff(numbers[rows == row]) == 1).all() for row in range(40))
+    assert set((within % block).tolist()) == set(range(size * context))
+
+
 def test_85_of_512_are_asked_and_no_special_token(examples):
     clean = examples([510] * 40)
     part = part_of(PermutedLM(), clean)

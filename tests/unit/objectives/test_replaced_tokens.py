@@ -275,3 +275,15 @@ def test_the_codes_way_of_showing(examples, source):
     batch = objective.batch(clean, 5, source)
     places = batch.targets["masked_lm"]["positions"]
     assert (batch.ids[places] == clean.ids[places]).mean() == pytest.approx(0.15, abs=0.04)
+
+
+def test_an_example_is_replaced_otherwise_in_every_epoch(examples, source):
+    objective = ReplacedTokens()
+
+    def seeds(epoch):
+        batch = objective.batch(examples(SIZES, epoch=epoch), 5, source)
+        return batch.targets["replaced_tokens"]["seeds"].tolist()
+
+    assert seeds(0) == seeds(0)
+    drawn = [seed for epoch in range(4) for seed in seeds(epoch)]
+    assert len(set(drawn)) == 4 * len(SIZES)

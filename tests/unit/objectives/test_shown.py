@@ -6,6 +6,7 @@ from scipy.stats import chi2
 
 from clozeworks.errors import SettingError, TokenizerError, UnsupportedError
 from clozeworks.objectives.batch import Vocabularies
+from clozeworks.objectives.noise.budget import Exact
 from clozeworks.objectives.noise.corruption import Corruption
 from clozeworks.objectives.noise.draws import Draws
 from clozeworks.objectives.noise.single_tokens import SingleTokens
@@ -156,6 +157,21 @@ def test_a_unit_is_shown_in_one_way(choice, examples, runs, fits):
             found["random"] += 1
     assert sum(found.values()) > 14_000
     assert fits(list(found.values()), [0.8, 0.1, 0.1]) > 1e-3
+
+
+def test_words_beside_each_other_are_decided_apart(examples, fits):
+    """Of two neighbouring hidden words, each of its own draw: 64 % of pairs are masked both."""
+    source = Vocabularies(2**31, mask_id=MASK)
+    clean = examples([100] * 4000, pieces=0.5)
+    show = Corruption(mask=0.8, random=0.0, keep=0.2, unit="word")
+    hide = WholeWords(budget=Exact(fraction=0.5))
+    places, seen = shown(show, hide, clean, source)
+    masked = dict(zip(places.tolist(), (seen == MASK).tolist(), strict=True))
+    begins = set(np.flatnonzero(clean.word_starts & ~clean.special).tolist())
+    pairs = [(masked[p - 1], masked[p]) for p in masked if p in begins and p - 1 in masked]
+    counts = [sum(pair == kind for pair in pairs) for kind in np.ndindex(2, 2)]
+    assert len(pairs) > 20_000
+    assert fits(counts, [0.04, 0.16, 0.16, 0.64]) > 1e-3
 
 
 def test_one_draw_per_token_breaks_up_spans(examples, source, runs):

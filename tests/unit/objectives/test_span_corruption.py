@@ -226,3 +226,25 @@ def test_the_spans_serve_masked_language_modelling_too(examples, source):
     clean = examples([40, 20])
     batch = MaskedLM(hide=AlternatingSpans()).batch(clean, 0, source)
     assert batch.counts() == {"masked_lm": 6 + 3}
+
+
+def test_texts_without_an_end_token_do_not_run_into_each_other():
+    """A run that ends one example and one that begins the next are two, with a sentinel each."""
+    bare = Template(((), ()), ((), ()), (0,))
+    flat = np.array([11, 12, 13, 21, 22, 23])
+    clean = lay_out(
+        bare,
+        np.array([[3], [3]]),
+        flat,
+        np.ones(6, bool),
+        epochs=np.zeros(2, int),
+        indices=np.arange(2),
+    )
+    first, second = SENTINELS[:2]
+    both = corrupt(clean, np.array([2, 3]), SENTINELS, END)
+    assert rows(both.inputs, both.input_lengths) == [[11, 12, first], [first, 22, 23]]
+    assert rows(both.targets, both.target_lengths) == [[first, 13, END], [21, first, END]]
+    kept = corrupt(clean, np.array([0, 1, 4, 5]), SENTINELS, END)
+    assert rows(kept.inputs, kept.input_lengths) == [[first, 13], [21, first]]
+    assert rows(kept.targets, kept.target_lengths) == [[11, 12, first, END], [first, 22, 23, END]]
+    assert second not in both.inputs

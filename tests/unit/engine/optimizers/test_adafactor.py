@@ -117,3 +117,25 @@ def test_complaints(setting, value, sentence):
     with pytest.raises(SettingError) as caught:
         Adafactor(**{setting: value})
     assert str(caught.value) == sentence
+
+
+def test_matrices_stacked_in_a_tensor_are_factored_one_by_one():
+    generator = torch.Generator().manual_seed(7)
+    scales = torch.tensor([1.0, 30.0, 0.01]).reshape(3, 1, 1)
+    start = torch.randn(3, 5, 4, generator=generator)
+    gradients = [scales * torch.randn(3, 5, 4, generator=generator) for _ in range(4)]
+    stacked = nn.ParameterDict({"all": nn.Parameter(start.clone())})
+    alone = nn.ParameterDict({str(n): nn.Parameter(start[n].clone()) for n in range(3)})
+    # What is shared by the whole tensor is left out: its size, and how far it may move.
+    spec = Adafactor(scale_parameter=False, clip_threshold=1e9)
+    optimizers = [spec.build(model, 0.01) for model in (stacked, alone)]
+    for gradient in gradients:
+        stacked["all"].grad = gradient.clone()
+        for n in range(3):
+            alone[str(n)].grad = gradient[n].clone()
+        for optimizer in optimizers:
+            optimizer.step()
+    expected = torch.stack([alone[str(n)].detach() for n in range(3)])
+    torch.testing.assert_close(stacked["all"].detach(), expected, rtol=1e-5, atol=1e-7)
+    state = optimizers[0].state[stacked["all"]]
+    assert (state["row"].shape, state["column"].shape) == ((3, 5), (3, 4))

@@ -1,0 +1,175 @@
+"""Plants faults one at a time and says which of them no test notices.
+
+A fault is an entry of a TOML file of this folder: a `file` below `src/clozeworks`, the lines `old`
+that stand there exactly once, the `new` ones in their place, and, for a fault that changes nothing
+anybody could see, the sentence `equivalent` that says why. Each is planted in a copy of the source,
+and the fast tests run on it until one fails: first the files that import the changed one, then
+those of its area, then all others.
+
+    python tests/faults/plant.py [NAMES …] [--jobs 2] [--area-only] [--out results.jsonl]
+
+It ends with the survivors, and exits with 1 if there are any that are not equivalent.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+SOURCE = ROOT / "src"
+# Where the tests of an area are, for those whose folder has another name.
+AREAS = {
+    "cli": ("commands",),
+    "language_model": ("unit/inference", "commands"),
+    "storage": ("unit/data", "unit/engine"),
+    "families": ("unit/families", "contracts", "unit/checkpoints"),
+    "": ("unit/test_config.py", "unit/test_spec.py", "unit/test_wording.py", "unit/core"),
+}
+# A test that the fault sends into an endless loop has noticed it, too.
+MOST_SECONDS = 1500
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One change of the source."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    equivalent: str = ""
+
+    def problem(self, source: Path) -> str:
+        """Why it cannot be planted; empty if it can."""
+        path = source / "clozeworks" / self.file
+        if not path.is_file():
+            return f"{self.file} is not there"
+        count = path.read_text().count(self.old)
+        return "" if count == 1 else f"the lines stand {count} times in {self.file}"
+
+    def plant(self, source: Path) -> None:
+        """Writes it into a copy of the source."""
+        path = source / "clozeworks" / self.file
+        path.write_text(path.read_text().replace(self.old, self.new))
+
+    def importers(self) -> list[str]:
+        """The files of tests that name the changed file in an import."""
+        module = "clozeworks." + self.file.removesuffix(".py").removesuffix("/__init__").replace(
+            "/", "."
+        )
+        package, _, last = module.rpartition(".")
+        imported = re.compile(
+            rf"^(from {re.escape(module)} import|import {re.escape(module)}\b"
+            rf"|from {re.escape(package)} import .*\b{last}\b)",
+            re.MULTILINE,
+        )
+        files = sorted((ROOT / "tests").rglob("test_*.py"))
+        return [str(file.relative_to(ROOT)) for file in files if imported.search(file.read_text())]
+
+    def areas(self) -> list[str]:
+        """The folders of tests that are about the file."""
+        area = Path(self.file).parts[0] if "/" in self.file else ""
+        folders = AREAS.get(area, (f"unit/{area}",))
+        return [f"tests/{each}" for each in folders if (ROOT / "tests" / each).exists()]
+
+
+def faults() -> Iterator[Fault]:
+    """All faults of this folder."""
+    for path in sorted(HERE.glob("*.toml")):
+        for name, fields in tomllib.loads(path.read_text()).items():
+            yield Fault(name=name, **fields)
+
+
+def noticed(fault: Fault, *, area_only: bool) -> dict[str, Any]:
+    """Runs the tests on a copy with the fault; the record says which test failed first."""
+    record: dict[str, Any] = {"name": fault.name, "file": fault.file, "noticed_by": None}
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="planted-") as folder:
+        # The whole tree, for tests read the documents and the source beside them.
+        copy = Path(folder) / "copy"
+        shutil.copytree(
+            ROOT, copy, ignore=shutil.ignore_patterns(".*", "site", "__pycache__", "*.egg-info")
+        )
+        fault.plant(copy / "src")
+        for places in [fault.importers(), fault.areas(), [] if area_only else ["tests"]]:
+            if not places:
+                continue
+            failed = first_failure(copy, places)
+            if failed:
+                record["noticed_by"] = failed
+                break
+    record["seconds"] = round(time.monotonic() - began, 1)
+    return record
+
+
+def first_failure(copy: Path, places: list[str]) -> str | None:
+    """The first test that fails in a copy of the project; None if all pass."""
+    command = [sys.executable, "-m", "pytest", "-x", "-n", "0", "-p", "no:cacheprovider", "--tb=no"]
+    environment = {**os.environ, "PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        done = subprocess.run(
+            [*command, *places],
+            cwd=copy,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=MOST_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"none ended within {MOST_SECONDS} seconds"
+    if done.returncode in (0, 5):  # 5: the files hold no fast test
+        return None
+    failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return failed[0] if failed else (done.stdout + done.stderr).strip().splitlines()[-1]
+
+
+def main() -> int:
+    """Plants the faults that are asked for."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("names", nargs="*", help="the faults to plant; all if none is named")
+    parser.add_argument("--jobs", type=int, default=2, help="faults at a time")
+    parser.add_argument("--area-only", action="store_true", help="only the tests of each area")
+    parser.add_argument("--out", type=Path, help="a file for a JSON line per fault")
+    options = parser.parse_args()
+    chosen = [fault for fault in faults() if not options.names or fault.name in options.names]
+    if unknown := set(options.names) - {fault.name for fault in chosen}:
+        parser.error(f"no such fault: {', '.join(sorted(unknown))}")
+    stale = [(fault, problem) for fault in chosen if (problem := fault.problem(SOURCE))]
+    for fault, problem in stale:
+        print(f"stale     {fault.name}: {problem}")
+    chosen = [fault for fault in chosen if fault not in {each for each, _ in stale}]
+    survivors: list[Fault] = []
+    with ThreadPoolExecutor(options.jobs) as pool:
+        tasks = {
+            pool.submit(noticed, fault, area_only=options.area_only): fault for fault in chosen
+        }
+        for done in as_completed(tasks):
+            fault, record = tasks[done], done.result()
+            if record["noticed_by"] is None and not fault.equivalent:
+                survivors.append(fault)
+            word = "noticed" if record["noticed_by"] else "SURVIVED"
+            print(f"{word:<9} {fault.name} ({record['seconds']} s): {record['noticed_by']}")
+            if options.out is not None:
+                with options.out.open("a") as file:
+                    file.write(json.dumps(record) + "\n")
+    counted = [fault for fault in chosen if not fault.equivalent]
+    print(f"{len(counted) - len(survivors)} of {len(counted)} faults were noticed.")
+    return 1 if survivors or stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
