@@ -29,6 +29,8 @@ def place(tmp_path):
     labels = [("no", "yes")["good" in row] for row in rows]
     texts = ["text,label", *(f"{row},{label}" for row, label in zip(rows, labels, strict=True))]
     (tmp_path / "rows.csv").write_text("\n".join(texts) + "\n")
+    numbers = ["text,stars", *(f"{row},{200 + n % 7}.5" for n, row in enumerate(rows))]
+    (tmp_path / "numbers.csv").write_text("\n".join(numbers) + "\n")
     sentences = [
         "\n".join(f"{word} {'B-JOY' if word == 'good' else 'O'}" for word in row.split())
         for row in rows
@@ -43,7 +45,10 @@ def same(one, other, tolerance=2e-5):
     assert max(float((first[name] - second[name]).abs().max()) for name in first) <= tolerance
 
 
-@pytest.mark.parametrize(("task", "file"), [("classify", "rows.csv"), ("tag", "words.bio")])
+@pytest.mark.parametrize(
+    ("task", "file"),
+    [("classify", "rows.csv"), ("classify", "numbers.csv"), ("tag", "words.bio")],
+)
 def test_two_processes_make_the_model_of_one(place, finish, task, file):
     typed = ["finetune", task, place / "model", place / file, "--seeds", 2]
     typed += [
