@@ -122,9 +122,16 @@ class Generator:
         tower = of.encoder
         layers = tuple(self._layer(layer, of.width, width) for layer in tower.layers)
         depth = max(1, round(len(tower.running_order()) * self.layers))
+        heads = next(
+            (sub.part.heads for sub in layers[0] if isinstance(sub.part, SelfAttention)), None
+        )
+        positions = tower.positions
+        if positions is not None and heads is not None:
+            positions = positions.for_heads(heads)
+        smaller = replace(tower, layers=layers, positions=positions)
         if tower.order is None:
-            return replace(tower, layers=layers[:depth])
-        return replace(tower, layers=layers, order=tower.order[:depth])
+            return replace(smaller, layers=layers[:depth])
+        return replace(smaller, order=tower.order[:depth])
 
     def _layer(self, layer: Layer, before: int, width: int) -> Layer:
         # Every way of joining the residual stream has a part; its other fields stay.

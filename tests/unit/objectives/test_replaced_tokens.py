@@ -14,7 +14,7 @@ from clozeworks.core.initialize import initialize
 from clozeworks.core.tree import tree
 from clozeworks.errors import SettingError, TokenizerError, UnsupportedError
 from clozeworks.families.electra import FAMILY
-from clozeworks.families.family import Config
+from clozeworks.families.family import Config, family
 from clozeworks.objectives.combine import Sum, Weighted
 from clozeworks.objectives.next_sentence import NextSentence
 from clozeworks.objectives.noise.corruption import Corruption
@@ -72,6 +72,18 @@ def test_half_of_the_layers_and_a_running_order():
         dataclasses.replace(whole, encoder=shared), same_tables=True
     )
     assert made.encoder.order == (0, 0) and len(made.encoder.layers) == 1
+
+
+def test_the_generator_of_a_t5_encoder_has_a_table_for_its_own_heads(batch):
+    t5 = family("t5")
+    settings = {**t5.published("t5-small"), "vocab_size": 200, "num_layers": 2, "d_model": 64}
+    objective = ReplacedTokens()
+    model = objective.equip(t5.blueprint(Config(settings), frozenset())).build()
+    initialize(model, seed=3)
+    generator = generator_of(model)
+    heads = generator.blueprint.encoder.layers[0][0].part.heads
+    assert generator.encoder.positions.table.weight.shape[1] == heads < settings["num_heads"]
+    assert torch.isfinite(objective.loss(model, batch.tensors()).value())
 
 
 def test_all_that_is_text_is_judged_and_hidden_tokens_are_masks(examples, source):

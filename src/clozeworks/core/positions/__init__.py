@@ -73,3 +73,7 @@ class SharedPositionSpec(Slot):
     def build(self, width: int) -> nn.Module:
         """Makes the module: the context of a pass to what its `shared` is to hold."""
         raise NotImplementedError
+
+    def for_heads(self, heads: int) -> "SharedPositionSpec":
+        """The same for layers with another number of attention heads."""
+        return self

@@ -12,6 +12,7 @@ Shapes: B texts, H heads, Lq queries, Lk keys, T distances.
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import ClassVar, cast
 
 import torch
@@ -40,6 +41,10 @@ class BucketTable(SharedPositionSpec):
     count: int = 32
     farthest: int = 128
     """Distances from here on share the last bucket."""
+
+    def for_heads(self, heads: int) -> "BucketTable":
+        """A table with a score for each of these heads."""
+        return replace(self, heads=heads)
 
     def build(self, width: int) -> "BucketTableModule":
         """Makes the module."""
