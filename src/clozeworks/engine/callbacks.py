@@ -6,8 +6,9 @@ is part of a snapshot.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,8 +19,41 @@ if TYPE_CHECKING:
     from clozeworks.engine.trainer import Outcome, Trainer
 
 
+# How a session ends: all steps are done, it can go on later, or an error ended it.
+SessionStatus = Literal["finished", "stopped", "failed"]
+
+
+@dataclass(frozen=True)
+class Session:
+    """A session of a run: from its first step, or from a snapshot.
+
+    Each seed of fine-tuning, and each trial of a search, has sessions of its own.
+    """
+
+    folder: Path
+    """Where the metrics of the session are written: that of the run, or of one of its seeds."""
+    settings: Mapping[str, Any] = field(repr=False)
+    """The recipe, with everything it left open settled."""
+    step: int | None = None
+    """The step it goes on from; None if it begins."""
+
+    @property
+    def run(self) -> str:
+        """The name of the run."""
+        return Path(self.settings["run"]).absolute().name
+
+    @property
+    def name(self) -> str:
+        """The name of the run, and that of the seed or trial if it has several."""
+        part = self.folder.absolute().name
+        return self.run if part == self.run else f"{self.run}-{part}"
+
+
 class Callback:
     """Is told what happens in a run. Every method does nothing; override those you need."""
+
+    def on_session_begin(self, session: Session) -> None:
+        """A session begins: its folder and its settings are known."""
 
     def on_train_begin(self, steps: int) -> None:
         """Training begins, or goes on: it has so many steps in all."""
@@ -49,6 +83,9 @@ class Callback:
     def on_train_end(self, outcome: "Outcome") -> None:
         """Training is over, or was stopped."""
 
+    def on_session_end(self, status: SessionStatus) -> None:
+        """The session is over, also if an error ended it."""
+
 
 class CallbackList(Callback):
     """Tells several callbacks, one after the other.
@@ -65,6 +102,10 @@ class CallbackList(Callback):
     ) -> None:
         self._job_callbacks = list(job_callbacks)
         self._user_callbacks = list(user_callbacks)
+
+    def on_session_begin(self, session: Session) -> None:
+        """Tells all of them."""
+        self._tell(lambda callback: callback.on_session_begin(session))
 
     def on_train_begin(self, steps: int) -> None:
         """Tells all of them."""
@@ -89,6 +130,10 @@ class CallbackList(Callback):
     def on_train_end(self, outcome: "Outcome") -> None:
         """Tells all of them."""
         self._tell(lambda callback: callback.on_train_end(outcome))
+
+    def on_session_end(self, status: SessionStatus) -> None:
+        """Tells all of them."""
+        self._tell(lambda callback: callback.on_session_end(status))
 
     def _tell(self, call: Callable[[Callback], Any]) -> list[Any]:
         answers = [call(callback) for callback in self._job_callbacks]
