@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from clozeworks.language_model import LanguageModel as LanguageModel
     from clozeworks.language_model import load as load
     from clozeworks.language_model import new as new
+    from clozeworks.runs.trackers.mlflow import MLflowCallback as MLflowCallback
+    from clozeworks.runs.trackers.tensorboard import TensorBoardCallback as TensorBoardCallback
+    from clozeworks.runs.trackers.trackio import TrackioCallback as TrackioCallback
+    from clozeworks.runs.trackers.wandb import WandbCallback as WandbCallback
     from clozeworks.text.tokenizer.tokenizer import Tokenizer as Tokenizer
 
 __version__ = "0.2.0"
@@ -27,6 +31,10 @@ _PLACES = {
     "pretrain": ("jobs.pretrain.job", "pretrain"),
     "finetune": ("jobs.finetune.job", "finetune"),
     "Callback": ("engine.callbacks", "Callback"),
+    "MLflowCallback": ("runs.trackers.mlflow", "MLflowCallback"),
+    "TensorBoardCallback": ("runs.trackers.tensorboard", "TensorBoardCallback"),
+    "TrackioCallback": ("runs.trackers.trackio", "TrackioCallback"),
+    "WandbCallback": ("runs.trackers.wandb", "WandbCallback"),
     "LanguageModel": ("language_model", "LanguageModel"),
     "Blueprint": ("core.blueprint", "Blueprint"),
     "Pooling": ("checkpoints.sentence", "Pooling"),

@@ -19,6 +19,7 @@ from clozeworks.errors import SettingError, Stated, shown
 from clozeworks.spec import Above, Advice, AtMost, NonNegativeInt, PositiveFloat, PositiveInt, spec
 
 WhenUnwritable = Literal["go on", "stop"]
+TrackerName = Literal["tensorboard", "wandb", "trackio", "mlflow"]
 
 
 @spec
@@ -80,7 +81,19 @@ class Logging:
     """Steps between two lines of metrics.jsonl; if not given, 10 for pre-training, a twentieth of
     an epoch for fine-tuning."""
     tensorboard: bool = False
-    """Whether the numbers are written for TensorBoard, too."""
+    """Whether the numbers are written for TensorBoard, too; the same as naming it in trackers."""
+    trackers: tuple[TrackerName, ...] = ()
+    """Experiment trackers that get the settings and the numbers of the run: tensorboard, wandb,
+    trackio, mlflow."""
+    project: str = ""
+    """What trackers file the run under: a project, or an experiment of MLflow; their own default if
+    empty."""
+
+    @property
+    def all_trackers(self) -> tuple[TrackerName, ...]:
+        """Every tracker once."""
+        first: tuple[TrackerName, ...] = ("tensorboard",) if self.tensorboard else ()
+        return tuple(dict.fromkeys((*first, *self.trackers)))
 
 
 @spec

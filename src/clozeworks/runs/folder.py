@@ -18,6 +18,8 @@ SEARCH = "search.json"
 CURVES = "curves.png"
 REPORT = "report.html"
 TENSORBOARD = "tensorboard"
+# What trackers call the run, so that a session goes on with it.
+TRACKERS = "trackers.json"
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:

@@ -23,7 +23,7 @@ from clozeworks.errors import OutputError
 from clozeworks.runs.folder import NOTES, RECIPE, STATE
 from clozeworks.runs.session import held
 from clozeworks.runs.state import RunState, read_state
-from clozeworks.runs.tensorboard import check_board
+from clozeworks.runs.trackers import trackers_of
 
 # Seconds between two states that only differ in their step.
 _SECONDS = 2.0
@@ -171,14 +171,13 @@ def open_run(
         OutputError: If the folder holds something else, or another program uses it.
         MissingExtra: If a library for the logs is not installed.
     """
-    if logging.tensorboard:
-        check_board()
+    trackers = trackers_of(logging)
     with ProcessGroup(device) as ranks:
         if not ranks.leads:
             yield ranks, RunRecorder(kind, None, None)
             return
         with held(folder):
-            recorder = RunRecorder(kind, callback, folder, callbacks)
+            recorder = RunRecorder(kind, callback, folder, [*trackers, *callbacks])
             try:
                 yield ranks, recorder
             except BaseException as error:

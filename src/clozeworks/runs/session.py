@@ -5,7 +5,7 @@ import platform
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,13 @@ from typing import Any
 import torch
 
 from clozeworks import __version__, config
-from clozeworks.engine.callbacks import Callback, CallbackList
+from clozeworks.engine.callbacks import Callback, CallbackList, Session, SessionStatus
 from clozeworks.engine.distributed import ProcessGroup
 from clozeworks.engine.metrics import FILE, Metrics
-from clozeworks.engine.settings import Logging
 from clozeworks.engine.snapshots import Snapshot, Snapshots
+from clozeworks.engine.trainer import Outcome
 from clozeworks.errors import OutputError, SettingError
 from clozeworks.runs.folder import RECIPE, SESSIONS
-from clozeworks.runs.tensorboard import Board
 from clozeworks.storage.atomic import write_json
 from clozeworks.storage.locks import locked
 
@@ -95,15 +94,14 @@ def open_session(
     snapshots: Snapshots,
     snapshot: Snapshot | None,
     written: Mapping[str, Any],
-    logging: Logging,
     ranks: ProcessGroup,
     callback: Callback,
 ) -> Iterator[tuple[Metrics | None, Callback]]:
     """Records what this session runs on, and opens its logs; cleans up after killed sessions.
 
     Yields:
-        The metrics file, None on processes that write nothing; and the callback of the run together
-        with that of TensorBoard, if it is wanted.
+        The metrics file, None on processes that write nothing; and the callback that is told what
+        happens.
     """
     if not ranks.leads:
         yield None, callback
@@ -116,12 +114,26 @@ def open_session(
     with (folder / SESSIONS).open("a", encoding="utf-8") as file:
         file.write(json.dumps(_environment(ranks), ensure_ascii=False) + "\n")
     metrics = Metrics(folder / FILE, -1 if step is None else step)
-    with ExitStack() as stack:
-        if logging.tensorboard:
-            board = stack.enter_context(closing(Board(folder, step)))
-            callback = CallbackList([board, callback])
-        yield metrics, callback
+    ending = _Ending()
+    callback.on_session_begin(Session(folder, written, step))
+    try:
+        yield metrics, CallbackList([ending, callback])
         metrics.close()
+    except BaseException as error:
+        ending.status = "failed" if isinstance(error, Exception) else "stopped"
+        raise
+    finally:
+        callback.on_session_end(ending.status)
+
+
+class _Ending(Callback):
+    """How a session ends, unless an error ends it."""
+
+    status: SessionStatus = "stopped"
+
+    def on_train_end(self, outcome: Outcome) -> None:
+        """Training is over, or was stopped."""
+        self.status = "finished" if outcome.finished else "stopped"
 
 
 def _environment(ranks: ProcessGroup) -> dict[str, Any]:

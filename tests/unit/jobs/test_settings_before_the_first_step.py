@@ -21,6 +21,7 @@ ROWS = [f"the {('cat', 'dog')[n % 2]} is {('bad', 'good')[n % 3 == 0]} {n % 7}" 
 NONSENSE = "qqxq"
 # Any text is right here: a separator of labels, a name, a prefix, a template.
 FREE_TEXTS = {
+    "logging.project",
     "run", "data.label_separator", "task.labels", "task.problem", "task.prefix", "task.between",
     "task.chat_template", "augment.words@augment.kind=insert",
 }  # fmt: skip

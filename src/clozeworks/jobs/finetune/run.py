@@ -165,9 +165,7 @@ class FinetuneRun:
             best,
         )
         written = self._written()
-        session = open_session(
-            self.folder, snapshots, snapshot, written, plan.logging, self.ranks, self.callback
-        )
+        session = open_session(self.folder, snapshots, snapshot, written, self.ranks, self.callback)
         with session as (metrics, callback):
             trainer = Trainer(
                 model=network,

@@ -127,7 +127,7 @@ class _Run:
         evaluation = HeldOutEvaluation(names, held_out, every_steps)
         written, logging = self._written(), recipe.logging
         session = open_session(
-            self.folder, self.snapshots, snapshot, written, logging, self.ranks, self.callback
+            self.folder, self.snapshots, snapshot, written, self.ranks, self.callback
         )
         with session as (metrics, callback):
             self.callback.start(self.ranks.count, step)

@@ -2,11 +2,10 @@
 
 import pytest
 
-from clozeworks.errors import MissingExtra
+from clozeworks.engine.callbacks import Session
 from clozeworks.jobs.finetune.job import finetune
 from clozeworks.jobs.pretrain.job import pretrain
-from clozeworks.runs import tensorboard as board
-from clozeworks.runs.tensorboard import Board
+from clozeworks.runs.trackers.tensorboard import TensorBoardCallback
 
 
 def points(folder):
@@ -20,14 +19,14 @@ def points(folder):
 
 
 def test_numbers_of_a_run(tiny_recipe, listener):
-    tiny_recipe["logging"]["tensorboard"] = True
+    tiny_recipe["logging"]["trackers"] = ["tensorboard"]
     done = pretrain(tiny_recipe, callback=listener)
     found = points(done.folder / "tensorboard")
     losses = [record["masked_lm"]["loss"] for record in done.records if "masked_lm" in record]
-    assert [step for step, _ in found["training/masked_lm/loss"]] == [1, 2, 3, 4, 5, 6]
-    assert [value for _, value in found["training/masked_lm/loss"]] == pytest.approx(losses)
-    assert [step for step, _ in found["held-out/next_sentence/accuracy"]] == [0, 3, 6]
-    assert "training/learning_rate" in found and "training/step" not in found
+    assert [step for step, _ in found["train/masked_lm/loss"]] == [1, 2, 3, 4, 5, 6]
+    assert [value for _, value in found["train/masked_lm/loss"]] == pytest.approx(losses)
+    assert [step for step, _ in found["eval/next_sentence/accuracy"]] == [0, 3, 6]
+    assert "train/learning_rate" in found and "train/step" not in found
 
 
 def test_numbers_of_fine_tuning(tiny_recipe, tmp_path):
@@ -46,38 +45,33 @@ def test_numbers_of_fine_tuning(tiny_recipe, tmp_path):
     }
     for result in finetune(recipe).results:
         numbers = points(result.folder / "tensorboard")
-        assert [step for step, _ in numbers["training/classify/loss"]] == [1, 2, 3, 4]
-        assert [step for step, _ in numbers["held-out/loss"]] == [2, 4]
+        assert [step for step, _ in numbers["train/classify/loss"]] == [1, 2, 3, 4]
+        assert [step for step, _ in numbers["eval/loss"]] == [2, 4]
+        assert [step for step, _ in numbers["eval/accuracy"]] == [2, 4]
 
 
-def test_no_point_twice_after_a_stop(tmp_path, listener):
-    first = Board(tmp_path, None)
+def opened(folder, step):
+    board = TensorBoardCallback()
+    board.on_session_begin(Session(folder, {"run": str(folder)}, step))
+    return board
+
+
+def test_no_point_twice_after_a_stop(tmp_path):
+    first = opened(tmp_path, None)
     for step in range(1, 6):
         first.on_log(step, {"step": step, "loss": 1.0})
-    first.close()
-    second = Board(tmp_path, 3)  # the last snapshot is that of step 3
+    first.on_session_end("stopped")
+    second = opened(tmp_path, 3)  # the last snapshot is that of step 3
     for step in range(4, 8):
         second.on_log(step, {"step": step, "loss": 2.0})
-    second.close()
-    found = points(tmp_path / "tensorboard")["training/loss"]
+    second.on_session_end("finished")
+    found = points(tmp_path / "tensorboard")["train/loss"]
     assert found == [(step, 1.0 if step <= 3 else 2.0) for step in range(1, 8)]
 
 
-def test_a_run_begun_again_begins_again_here(tmp_path, listener):
+def test_a_run_begun_again_begins_again_here(tmp_path):
     for value in (1.0, 2.0):
-        found = Board(tmp_path, None)
-        found.on_evaluate(0, {"evaluation": {"loss": value}})
-        found.close()
-    assert points(tmp_path / "tensorboard")["held-out/loss"] == [(0, 2.0)]
-
-
-def test_a_missing_library_is_said_before_the_run(tiny_recipe, tmp_path, monkeypatch):
-    monkeypatch.setattr(board, "find_spec", lambda name: None)
-    tiny_recipe["logging"]["tensorboard"] = True
-    with pytest.raises(MissingExtra) as error:
-        pretrain(tiny_recipe)
-    assert str(error.value) == (
-        "logging.tensorboard needs the library 'tensorboard', which is not installed; install it "
-        "with: pip install 'clozeworks[tensorboard]'."
-    )
-    assert not (tmp_path / "run").exists()
+        board = opened(tmp_path, None)
+        board.on_evaluate(0, {"evaluation": {"loss": value}})
+        board.on_session_end("finished")
+    assert points(tmp_path / "tensorboard")["eval/loss"] == [(0, 2.0)]
