@@ -1,11 +1,18 @@
 """What only shows in a process of its own: signals, pipes, and what is imported."""
 
+import ast
 import json
+import os
 import select
 import signal
 import time
+from pathlib import Path
 
 import pytest
+
+import clozeworks as cw
+
+SOURCE = Path(__file__).resolve().parents[2] / "src"
 
 # The real command, with a line of progress at every batch rather than every few seconds.
 EMBED = """
@@ -51,6 +58,100 @@ def test_an_interrupted_command_leaves_everything_as_it_was(start, tiny_models, 
     assert said[signal.SIGINT].endswith("\nStopped. Nothing was left half-written.\n")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["15.npy", "2.npy", "a.txt"]
     assert {path.read_bytes() for path in tmp_path.glob("*.npy")} == {b"old"}
+
+
+# For each line of the entry point that a command comes to, a process with a signal at this line.
+AT_EVERY_LINE = """
+import os, signal, sys
+import clozeworks.errors
+from clozeworks.cli import main
+def interrupt(at):
+    passed = [0]
+    def trace(frame, event, argument):
+        if frame.f_code.co_filename == main.__file__ and event == "line":
+            passed[0] += passed[0] > 0 or frame.f_code.co_name == "_prepare_output"
+            if passed[0] == at:
+                os.write(1, b"!")
+                signal.raise_signal(signal.SIGINT)
+        return trace
+    sys.settrace(trace)
+at, said = 0, "!"
+while "!" in said:
+    at += 1
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        os.dup2(writing, 1)
+        os.dup2(writing, 2)
+        interrupt(at)
+        main.main(["--version"])
+    os.close(writing)
+    with os.fdopen(reading) as file:
+        said = file.read()
+    print([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), said])
+"""
+
+
+def test_a_signal_may_come_at_every_line_of_the_entry_point(start):
+    out, err = start(["-c", AT_EVERY_LINE]).communicate(timeout=300)
+    ends = [ast.literal_eval(line) for line in out.splitlines()]
+    assert err == "" and len(ends) > 20
+    stopped = "!\nStopped. Nothing was left half-written.\n"
+    version = f"clozeworks {cw.__version__}\n"
+    assert {(code, said.replace(version, "")) for code, said in ends[:-1]} == {
+        (130, stopped),
+        (0, "!"),
+    }
+    assert ends[-1] == [0, version]
+
+
+# An import that a signal comes into, and a command that would never end.
+IN_AN_IMPORT = """
+import signal, sys, time
+from clozeworks.cli import main
+def answer(arguments):
+    import interrupted
+    print(interrupted.whole, flush=True)
+    while True:
+        time.sleep(0.01)
+main._answer = answer
+main.main()
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_waits_for_the_end_of_an_import(start, tmp_path, number, code):
+    module = f"import signal, time\nsignal.raise_signal({number})\ntime.sleep(0.1)\nwhole = True\n"
+    (tmp_path / "interrupted.py").write_text(module)
+    path = os.pathsep.join([str(tmp_path), str(SOURCE)])
+    process = start(["-c", IN_AN_IMPORT], PYTHONPATH=path)
+    assert process.communicate(timeout=60) == (
+        "True\n",
+        "\nStopped. Nothing was left half-written.\n",
+    )
+    assert process.returncode == code
+
+
+REPLACED = """
+import signal, sys
+from clozeworks.cli import main
+from clozeworks.errors import InputError
+def answer(arguments):
+    try:
+        signal.raise_signal(signal.SIGINT)
+    except KeyboardInterrupt:
+        raise {error}
+main._answer = answer
+main.main()
+"""
+
+
+@pytest.mark.parametrize("error", ["ValueError('no shape')", "InputError('a is damaged.')"])
+def test_what_a_signal_raised_may_be_replaced_by_another_error(start, error):
+    """As by libraries written in C, which tell of any failure of what they called in one way."""
+    process = start(["-c", REPLACED.format(error=error)])
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, "\nStopped. Nothing was left half-written.\n")
 
 
 def test_a_reader_that_leaves_early(start, tiny_models, tmp_path):

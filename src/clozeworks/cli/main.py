@@ -3,6 +3,7 @@
 Nothing heavy is imported here. `clozeworks --help` reads the table below and nothing else.
 """
 
+import gc
 import os
 import signal
 import sys
@@ -41,9 +42,10 @@ COMMANDS = {
 BAD_INPUT = 2
 INTERRUPTED = 130
 TERMINATED = 143
-# When signals stopped the work, and for how many seconds further ones are ignored.
-_stops = [-float("inf")]
+# What signals raised to stop the work, and when; for how many seconds further ones are ignored.
+_stops: list[tuple[BaseException, float]] = []
 _PATIENCE = 5.0
+_PAUSE = 0.02  # seconds until a signal that came during an import is looked at again
 _NO_MEMORY = "There is not enough memory for this; use fewer or shorter texts."
 
 
@@ -53,6 +55,32 @@ class Terminated(SystemExit):
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs one command and leaves with its exit code."""
+    code: str | int | None = None
+    try:
+        _prepare_output()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) != signal.SIG_IGN:  # as for a job in the background
+                signal.signal(number, _stop)
+        code = _code(list(sys.argv[1:] if arguments is None else arguments))
+        _ignore_signals()
+    except (KeyboardInterrupt, Terminated) as stop:  # before the command had begun, or after it
+        code = _stopped(stop) if code is None else code
+    finally:
+        _ignore_signals()  # one more would only disturb the way out
+        gc.freeze()  # else Python looks for garbage among all that torch has, which takes a while
+    sys.exit(code)
+
+
+def _code(arguments: list[str]) -> str | int | None:
+    try:
+        return run(arguments)
+    except Terminated:
+        raise
+    except SystemExit as leave:
+        return leave.code
+
+
+def _prepare_output() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a text may hold what a terminal cannot show
             stream.reconfigure(errors="backslashreplace")
@@ -62,14 +90,6 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.stdout = os.fdopen(
             sys.stdout.fileno(), "w", 1, sys.stdout.encoding, "backslashreplace", closefd=False
         )
-    for number in (signal.SIGINT, signal.SIGTERM):
-        if signal.getsignal(number) != signal.SIG_IGN:  # as for a job in the background
-            signal.signal(number, _stop)
-    try:
-        sys.exit(run(list(sys.argv[1:] if arguments is None else arguments)))
-    finally:
-        for number in (signal.SIGINT, signal.SIGTERM):  # one more would only disturb the way out
-            signal.signal(number, signal.SIG_IGN)
 
 
 def run(arguments: list[str]) -> int:
@@ -77,17 +97,15 @@ def run(arguments: list[str]) -> int:
     from clozeworks.errors import ClozeworksError, UnfinishedRun
 
     try:
-        code = _answer(arguments)
+        code = _answer_or_stop(arguments)
         sys.stdout.flush()  # here, where a failure still becomes a sentence
         return code
     except UnfinishedRun as error:
         return _complain(str(UnfinishedRun(error.model, error.run, _way_on(error.run))))
     except ClozeworksError as error:
         return _complain(str(error))
-    except KeyboardInterrupt as stop:
-        return _stopped(stop, INTERRUPTED)
-    except Terminated as stop:
-        return _stopped(stop, TERMINATED)
+    except (KeyboardInterrupt, Terminated) as stop:
+        return _stopped(stop)
     except BrokenPipeError:
         _close_output()  # its reader has left, as `head` does
         return 0
@@ -114,6 +132,16 @@ def _way_on(run: str) -> str | None:
     if state.status == "running":
         return "wait for it."
     return f"continue it with: {state.continue_command}" if state.continue_command else None
+
+
+def _answer_or_stop(arguments: list[str]) -> int:
+    try:
+        return _answer(arguments)
+    except Exception as error:
+        # Trap: C code that calls Python may replace what a signal raised by an error of its own.
+        if _stops:
+            raise _stops[-1][0] from error
+        raise
 
 
 def _answer(arguments: list[str]) -> int:
@@ -219,11 +247,11 @@ def _complain(sentence: str) -> int:
     return BAD_INPUT
 
 
-def _stopped(stop: BaseException, code: int) -> int:
+def _stopped(stop: BaseException) -> int:
     # A command that can go on where it stopped has left a note about it.
     notes = getattr(stop, "__notes__", ["Nothing was left half-written."])
     print(f"\nStopped. {notes[0]}", file=sys.stderr)
-    return code
+    return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
 
 
 def _close_output() -> None:
@@ -235,7 +263,30 @@ def _stop(number: int, frame: FrameType | None) -> None:
     # As an exception, so that temporary files are removed on the way out; a second signal that
     # follows at once would only disturb that.
     now = time.monotonic()
-    if now - _stops[-1] < _PATIENCE:
+    if _stops and now - _stops[-1][1] < _PATIENCE:
         return
-    _stops.append(now)
-    raise KeyboardInterrupt if number == signal.SIGINT else Terminated(TERMINATED)
+    if _imports(frame) and hasattr(signal, "setitimer"):
+        # Trap: torch swallows an exception while it imports NumPy, and C++ code that imports may
+        # abort; so the signal comes again, until no import is under way.
+        signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(number))
+        signal.setitimer(signal.ITIMER_REAL, _PAUSE)
+        return
+    stop = KeyboardInterrupt() if number == signal.SIGINT else Terminated(TERMINATED)
+    _stops.append((stop, now))
+    raise stop
+
+
+def _imports(frame: FrameType | None) -> bool:
+    """Whether a frame belongs to an import that is under way."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _ignore_signals() -> None:
+    # Trap: at its end Python gives signals it has handled back to the system, which then kills.
+    for name in ("SIGINT", "SIGTERM", "SIGALRM"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
