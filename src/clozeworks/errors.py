@@ -5,6 +5,7 @@ Commands print the sentence and exit with code 2; nobody sees a traceback for a 
 fix themselves.
 """
 
+import errno
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -160,6 +161,29 @@ class UnknownName(ClozeworksError, LookupError):  # noqa: N818 (the name is the 
         near = nearest(name, names) if propose else None
         hint = f" Did you mean {near!r}?" if near else ""
         return f"{what} is {shown(name)}; known: {', '.join(names)}.{hint}"
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says, in the words of one of the libraries, that memory ran out."""
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    if isinstance(error, MemoryError):
+        return True
+    words = str(error).lower()
+    kinds = RuntimeError, ImportError
+    return isinstance(error, kinds) and any(each in words for each in _OUT_OF_MEMORY)
+
+
+# torch on a CPU and on a GPU, oneDNN, C++, threads and libraries for which there is no room.
+_OUT_OF_MEMORY = (
+    "can't allocate memory",
+    "out of memory",
+    "could not create a primitive",
+    "could not create a memory",
+    "bad_alloc",
+    "can't start new thread",
+    "failed to map segment",
+)
 
 
 class InputError(ClozeworksError, ValueError):

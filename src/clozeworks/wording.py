@@ -1,6 +1,8 @@
 """How messages count, shorten and show things."""
 
+import json
 import unicodedata
+from typing import Any
 
 
 def counted(number: int, what: str, several: str | None = None) -> str:
@@ -45,12 +47,42 @@ def visible(text: str, *, lines: bool = False) -> str:
         text: Any text.
         lines: Whether it may have several lines; otherwise line feeds and tabs are written out too.
     """
-    if text.isprintable():
-        return text
-    kept = _JOINERS + "\n\t" if lines else _JOINERS
-    return "".join(
-        character.encode("unicode_escape").decode()
-        if character not in kept and unicodedata.category(character) in _OBEYED
-        else character
-        for character in text
-    )
+    return text if text.isprintable() else text.translate(_IN_LINES if lines else _ON_ONE_LINE)
+
+
+def as_json(value: Any, *, indent: int | None = None, ascii_only: bool = False) -> str:
+    """A value as JSON that a terminal shows: what it would obey is written as JSON writes it.
+
+    Whoever reads the JSON gets the same value.
+
+    Args:
+        value: Plain data.
+        indent: As for `json.dumps`.
+        ascii_only: Whether all other characters are written out as well.
+    """
+    text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
+    # Line feeds stand between the parts only; JSON has escaped those inside strings itself.
+    return text.translate(_IN_JSON)
+
+
+class _Escapes(dict[int, str | None]):
+    """For `str.translate`: what becomes of each character, decided when it is first met."""
+
+    def __init__(self, kept: str, *, json_escapes: bool = False) -> None:
+        super().__init__()
+        self._kept = kept
+        self._json_escapes = json_escapes
+
+    def __missing__(self, code: int) -> str:
+        character = shown = chr(code)
+        if character not in self._kept and unicodedata.category(character) in _OBEYED:
+            shown = character.encode("unicode_escape").decode()
+            if self._json_escapes:
+                shown = json.dumps(character)[1:-1] if code != 0x7F else "\\u007f"
+        self[code] = shown
+        return shown
+
+
+_ON_ONE_LINE = _Escapes(_JOINERS)
+_IN_LINES = _Escapes(_JOINERS + "\n\t")
+_IN_JSON = _Escapes(_JOINERS + "\n", json_escapes=True)

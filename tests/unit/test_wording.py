@@ -1,8 +1,10 @@
 """How messages count things."""
 
+import json
+
 import pytest
 
-from clozeworks.wording import counted, visible
+from clozeworks.wording import as_json, counted, visible
 
 
 @pytest.mark.parametrize(
@@ -39,3 +41,12 @@ def test_what_a_terminal_would_obey_is_written_out(text, shown):
 
 def test_lines_may_stay():
     assert visible("a\nb\tc\r\x1b[2J", lines=True) == "a\nb\tc\\r\\x1b[2J"
+
+
+def test_json_for_terminals_is_the_same_json():
+    value = {"a\x1b\x7f\x9b\n\u2028": ["\u202e\U000e0001", "北京 é\u200d\ud800", 1.5, None]}
+    text = as_json(value)
+    assert json.loads(text) == value
+    assert visible(text) == text
+    assert "北京 é" in text and "\\u202e" in text
+    assert json.loads(as_json(value, indent=1, ascii_only=True)) == value

@@ -4,10 +4,11 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 
 from clozeworks.errors import HubError, UnfinishedRun
+from clozeworks.runtime.terminal import drawing_output
 
 # Weights as safetensors, settings as JSON, vocabularies as text or SentencePiece, and the template
 # of chats: nothing that can run. A star also stands for folders, such as 1_Pooling.
@@ -60,7 +61,8 @@ def _quiet() -> Iterator[None]:
 
     stated = "HF_HUB_DISABLE_PROGRESS_BARS" in os.environ
     if stated or sys.stderr.isatty() or are_progress_bars_disabled():
-        yield
+        with redirect_stderr(drawing_output(sys.stderr)):
+            yield
         return
     disable_progress_bars()
     try:

@@ -3,12 +3,14 @@
 Nothing heavy is imported here. `clozeworks --help` reads the table below and nothing else.
 """
 
+import errno
 import gc
 import os
 import signal
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from io import FileIO, TextIOWrapper
 from types import FrameType
@@ -46,7 +48,10 @@ TERMINATED = 143
 _stops: list[tuple[BaseException, float]] = []
 _PATIENCE = 5.0
 _PAUSE = 0.02  # seconds until a signal that came during an import is looked at again
-_NO_MEMORY = "There is not enough memory for this; use fewer or shorter texts."
+_NO_MEMORY = (
+    "There is not enough memory for this; use smaller batches (--batch-tokens, or "
+    "training.micro_batch_tokens in a recipe), shorter texts, or a smaller model."
+)
 
 
 class Terminated(SystemExit):
@@ -81,6 +86,9 @@ def _code(arguments: list[str]) -> str | int | None:
 
 
 def _prepare_output() -> None:
+    from clozeworks.runtime.terminal import open_missing_streams
+
+    open_missing_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a text may hold what a terminal cannot show
             stream.reconfigure(errors="backslashreplace")
@@ -94,7 +102,15 @@ def _prepare_output() -> None:
 
 def run(arguments: list[str]) -> int:
     """Runs one command; returns the exit code."""
-    from clozeworks.errors import ClozeworksError, UnfinishedRun
+    from clozeworks.runtime.terminal import visible_outputs
+
+    # What is printed quotes what files hold: names, columns, tokens, templates.
+    with visible_outputs():
+        return _run(arguments)
+
+
+def _run(arguments: list[str]) -> int:
+    from clozeworks.errors import ClozeworksError, UnfinishedRun, is_out_of_memory
 
     try:
         code = _answer_or_stop(arguments)
@@ -109,17 +125,16 @@ def run(arguments: list[str]) -> int:
     except BrokenPipeError:
         _close_output()  # its reader has left, as `head` does
         return 0
-    except OSError as error:
+    except (OSError, MemoryError, RuntimeError, ImportError) as error:
+        if is_out_of_memory(error):
+            return _complain(_NO_MEMORY)
+        if not isinstance(error, OSError):
+            raise
         if error.filename is None:
             _close_output()
         where = "The output" if error.filename is None else os.fsdecode(error.filename)
-        return _complain(f"{where} cannot be used ({error.strerror or error}); fix this first.")
-    except MemoryError:
-        return _complain(_NO_MEMORY)
-    except RuntimeError as error:
-        if "can't allocate memory" not in str(error):  # so torch says it
-            raise
-        return _complain(_NO_MEMORY)
+        why = "it is closed" if error.errno == errno.EBADF else error.strerror or error
+        return _complain(f"{where} cannot be used ({why}); fix this first.")
 
 
 def _way_on(run: str) -> str | None:
@@ -215,9 +230,13 @@ def _call(name: str, arguments: list[str]) -> int:
         app = app_of(name)
     app.suppress_keyboard_interrupt = False  # else the parser leaves without a word
     if {"-h", "--help"} & set(arguments):
+        from rich.console import Console
+
         from clozeworks.display.help_text import HelpText
+        from clozeworks.runtime.terminal import drawing_output
 
         app.help_formatter = HelpText()
+        app.console = Console(file=drawing_output(sys.stdout))
     if "-" in arguments and "--" not in arguments:
         # Trap: the parser takes standard input's sign for an option, unless it comes after "--".
         arguments = [*(word for word in arguments if word != "-"), "--", "-"]
@@ -240,17 +259,16 @@ def _call(name: str, arguments: list[str]) -> int:
 
 
 def _complain(sentence: str) -> int:
-    from clozeworks.wording import visible
-
-    # A message quotes what files hold: names, tokens, templates.
-    print(f"clozeworks: {visible(sentence, lines=True)}", file=sys.stderr)
+    with suppress(OSError):  # who cannot be told still gets the code
+        print(f"clozeworks: {sentence}", file=sys.stderr)
     return BAD_INPUT
 
 
 def _stopped(stop: BaseException) -> int:
     # A command that can go on where it stopped has left a note about it.
     notes = getattr(stop, "__notes__", ["Nothing was left half-written."])
-    print(f"\nStopped. {notes[0]}", file=sys.stderr)
+    with suppress(OSError):
+        print(f"\nStopped. {notes[0]}", file=sys.stderr)
     return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
 
 

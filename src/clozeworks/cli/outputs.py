@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from clozeworks.errors import ClozeworksError, OutputError
+from clozeworks.runtime.terminal import exact_output
 from clozeworks.wording import counted
 
 
@@ -37,7 +38,7 @@ def open_output(
     where = f"{what} in {out}" if out is not None else ""
     try:
         with ExitStack() as stack:
-            file: IO[str] = sys.stdout
+            file: IO[str] = exact_output(sys.stdout)
             if out is not None:
                 from clozeworks.storage.atomic import atomic_file
 

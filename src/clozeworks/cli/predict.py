@@ -1,6 +1,5 @@
 """Shared by the commands that predict: options, predictions in order, and a closing line."""
 
-import json
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -14,7 +13,7 @@ from cyclopts import Parameter
 from clozeworks.cli.inputs import TableOptions, check_minimum, print_notes
 from clozeworks.cli.outputs import open_output, uninterrupted
 from clozeworks.errors import SET, InputError, SettingError
-from clozeworks.wording import counted
+from clozeworks.wording import as_json, counted
 
 if TYPE_CHECKING:
     from clozeworks.checkpoints.tasks import AnyTask
@@ -135,7 +134,7 @@ def answer_all(
                 answers = list(map(change, answers))
             for item, answer in zip(chunk, answers, strict=True):
                 if console is None:
-                    record = json.dumps(record_of(item, answer, top), ensure_ascii=escaped)
+                    record = as_json(record_of(item, answer, top), ascii_only=escaped)
                 with uninterrupted():  # a text that is written is counted
                     if console is not None:
                         show(console, task.shown(item, answer, top or 1))

@@ -5,6 +5,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from clozeworks.display.table import aligned, cut
+from clozeworks.wording import visible
 
 if TYPE_CHECKING:
     from clozeworks.tasks.metrics.labels import KnownLabels
@@ -76,6 +77,4 @@ def number(value: float) -> str:
 
 
 def _short(label: str) -> str:
-    from clozeworks.display.highlight import safe
-
-    return cut(safe(label), _WIDEST)
+    return cut(visible(label), _WIDEST)

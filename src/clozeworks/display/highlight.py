@@ -5,8 +5,12 @@ in brackets.
 """
 
 import re
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+from clozeworks.runtime.terminal import drawing_output
+from clozeworks.wording import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,8 +20,6 @@ if TYPE_CHECKING:
     from clozeworks.tasks.task import ShownPrediction
 
 COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "red")
-# What a terminal would obey instead of showing it, and what turns the direction of writing.
-_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _WHITE = re.compile(r"\s+")
 
 
@@ -25,7 +27,9 @@ def terminal() -> "Console":
     """Standard output, written with colours where it shows them."""
     from rich.console import Console
 
-    return Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+    return Console(
+        file=drawing_output(sys.stdout), highlight=False, markup=False, emoji=False, soft_wrap=True
+    )
 
 
 def has_colours(console: "Console") -> bool:
@@ -33,9 +37,9 @@ def has_colours(console: "Console") -> bool:
     return console.color_system is not None and not console.no_color
 
 
-def safe(text: str) -> str:
-    """A text in which what a terminal would obey is written out; line ends and tabs stay."""
-    return _UNSAFE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+def _visible(text: str) -> str:
+    # Colours are written beside it, so that the stream cannot tell them from those of the text.
+    return visible(text, lines=True)
 
 
 def shortened(text: str, width: int) -> "Text":
@@ -44,7 +48,7 @@ def shortened(text: str, width: int) -> "Text":
 
     width = max(10, width)
     # No more than this can be shown, and a text may be a whole book.
-    shown = Text(safe(_WHITE.sub(" ", text[: 20 * width].strip())))
+    shown = Text(_visible(_WHITE.sub(" ", text[: 20 * width].strip())))
     if len(text) > 20 * width:
         shown.append(" …")
     shown.truncate(width, overflow="ellipsis")
@@ -68,15 +72,15 @@ def marked(
     shown, done = Text(), 0
     for begin, end, kind in spans:
         colour = order.get(kind, COLOURS[0])
-        inner = safe(text[begin:end])
-        shown.append(safe(text[done:begin]))
+        inner = _visible(text[begin:end])
+        shown.append(_visible(text[done:begin]))
         if colours:
             shown.append(inner, style=f"bold {colour}")
-            shown.append(f" {safe(kind)}" if kind else "", style=f"dim {colour}")
+            shown.append(f" {_visible(kind)}" if kind else "", style=f"dim {colour}")
         else:
-            shown.append(f"[{inner}{' ' + safe(kind) if kind else ''}]")
+            shown.append(f"[{inner}{' ' + _visible(kind) if kind else ''}]")
         done = end
-    shown.append(safe(text[done:]))
+    shown.append(_visible(text[done:]))
     return shown
 
 
@@ -110,7 +114,9 @@ def show(console: "Console", shown: "ShownPrediction") -> None:
     if shown.marked is not None:
         console.print(_spans(console, shown.marked, whole=shown.whole))
     for line in shown.lines:
-        console.print(safe(line) if shown.whole or not shown.headline else f"  {safe(line)}")
+        console.print(
+            _visible(line) if shown.whole or not shown.headline else f"  {_visible(line)}"
+        )
 
 
 def _spans(console: "Console", text: "MarkedText", *, whole: bool) -> "Text":

@@ -2,7 +2,10 @@
 
 import sys
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
+
+from clozeworks.runtime.terminal import drawing_output, visible_outputs
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -19,14 +22,18 @@ class ProgressBar:
         self._begin = self._shown = time.monotonic()
         self._bar: Bar | None = None
         self._task: TaskID | None = None
+        self._outputs = ExitStack()
 
     def __enter__(self) -> "ProgressBar":
         if sys.stderr.isatty():
             self._bar = _bar(self.unit)
             self._bar.start()
+            # What is printed meanwhile goes through the bar, and must not draw on it.
+            self._outputs.enter_context(visible_outputs())
         return self
 
     def __exit__(self, *error: object) -> None:
+        self._outputs.close()
         if self._bar is not None:
             self._bar.stop()
 
@@ -88,7 +95,7 @@ def _bar(unit: str) -> "Bar":
         MofNCompleteColumn(),
         Rate(),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=Console(file=drawing_output(sys.stderr)),
         transient=True,
     )
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Collection, Sequence
 
+from clozeworks.wording import visible
+
 
 def width(text: str) -> int:
     """How many cells of a terminal a text takes."""
@@ -24,6 +26,7 @@ def cut(text: str, wide: int) -> str:
 
 def aligned(rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> list[str]:
     """Lines of a table; the columns with the numbers `left` are aligned left, the others right."""
+    rows = [[visible(cell) for cell in row] for row in rows]
     widths = [max(map(width, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:

@@ -5,10 +5,11 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from shutil import get_terminal_size
-from typing import Any
+from typing import Any, TextIO
 
 from clozeworks.display.progress import duration
 from clozeworks.engine.callbacks import Callback
+from clozeworks.runtime.terminal import drawing_output
 
 # Seconds between two plain lines.
 EVERY = 10.0
@@ -80,14 +81,13 @@ class TrainingProgress(Callback):
 
     def _clear(self) -> None:
         if self._live:
-            _print("\r\x1b[K")
+            _print("\r\x1b[K", drawing_output(sys.stderr))
 
 
-def _print(text: str) -> None:
+def _print(text: str, file: TextIO | None = None) -> None:
     # Whoever reads this may have left; a run must not end for it.
     with suppress(OSError):
-        sys.stderr.write(text)
-        sys.stderr.flush()
+        print(text, end="", file=file or sys.stderr, flush=True)
 
 
 def parts_of(record: Mapping[str, Any]) -> str:

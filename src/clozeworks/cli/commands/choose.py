@@ -1,6 +1,5 @@
 """`clozeworks choose`: choose among labels by likelihood."""
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ from clozeworks.cli.inputs import (
 )
 from clozeworks.cli.outputs import report_unread
 from clozeworks.errors import MISSING, InputError, SettingError
-from clozeworks.wording import counted
+from clozeworks.wording import as_json, counted
 
 if TYPE_CHECKING:
     from clozeworks.inference.choose import Chosen
@@ -214,7 +213,7 @@ def _print(
                 record["unread"] = unread[number]
             if item.label is not None:
                 record["expected"] = item.label
-            print(json.dumps(record, ensure_ascii=False))
+            print(as_json(record))
         else:
             print(f"{label}  {scores[label]:.3f}  {shortened(item.text, 60)}")
 

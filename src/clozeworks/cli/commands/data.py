@@ -1,6 +1,5 @@
 """`clozeworks data`: a look at labelled data before training on it, and parts to train on."""
 
-import json
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +15,7 @@ from clozeworks.cli.items import item_type
 from clozeworks.display.data_page import MOST_LABELS, finding_lines, page
 from clozeworks.display.table import aligned
 from clozeworks.errors import InputError, OutputError
-from clozeworks.wording import counted
+from clozeworks.wording import as_json, counted
 
 if TYPE_CHECKING:
     from clozeworks.data.labelled.columns import Column
@@ -71,7 +70,7 @@ def check(
         judged = read_items(dev, item, train.reading, bad=BadRows(skip=True))
     report = report_on(train, judged, tokenizer=counter, window=window)
     if json_text:
-        print(json.dumps(asdict(report), ensure_ascii=False, indent=1))
+        print(as_json(asdict(report), indent=1))
     else:
         print(page(report))
     if report.obstacle:

@@ -1,6 +1,5 @@
 """`clozeworks evaluate`: measure how good a model is on labelled data."""
 
-import json
 import math
 import sys
 from dataclasses import dataclass, replace
@@ -11,7 +10,7 @@ from cyclopts import App, Parameter
 
 from clozeworks.cli.inputs import LabelledOptions
 from clozeworks.display.evaluation_page import with_small_confusion
-from clozeworks.wording import counted
+from clozeworks.wording import as_json, counted
 
 if TYPE_CHECKING:
     from clozeworks.language_model.evaluation import EvaluatedModel
@@ -87,7 +86,7 @@ def evaluate(
         result = measure(loaded, file, settings, tell=_tell, progress=progress)
     result = replace(result, details=with_small_confusion(result.details))
     if json_text:
-        print(json.dumps(_record(model, result)))
+        print(as_json(_record(model, result), ascii_only=True))
     else:
         _print(model, result)
     if predictions is not None:

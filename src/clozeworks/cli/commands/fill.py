@@ -1,12 +1,12 @@
 """`clozeworks fill`: fill in the words missing from a text."""
 
-import json
 from dataclasses import asdict
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
 from clozeworks.cli.inputs import TextOptions, check_unused
+from clozeworks.wording import as_json
 
 app = App(name="clozeworks fill", help_format="plaintext", version_flags=[])
 
@@ -46,7 +46,7 @@ def fill(
     allowed = None if words is None else [word.strip() for word in words.split(",") if word.strip()]
     for filled in load(model).fill(texts, top=top, words=allowed):
         if json_lines:
-            print(json.dumps(asdict(filled), ensure_ascii=False))
+            print(as_json(asdict(filled)))
             continue
         print(filled.best)
         for number, guesses in enumerate(filled.gaps, start=1):

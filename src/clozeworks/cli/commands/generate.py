@@ -1,6 +1,5 @@
 """`clozeworks generate`: continue a text, or answer it."""
 
-import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -14,7 +13,7 @@ from clozeworks.cli.inputs import print_notes
 from clozeworks.cli.outputs import open_output, uninterrupted
 from clozeworks.cli.predict import ReadingOptions, dropped_rows, needs_escapes, nothing
 from clozeworks.errors import SettingError
-from clozeworks.wording import counted
+from clozeworks.wording import as_json, counted
 
 if TYPE_CHECKING:
     from clozeworks.data.labelled.bad_rows import BadRows
@@ -166,7 +165,7 @@ def generate(
         out, "texts", totals.line, overwrite=options.overwrite, lost=lost, errors=True
     ) as file:
         if readable and not several and chosen.num_return_sequences == 1:
-            _stream(writer, read[0], chosen, totals)
+            _stream(writer, read[0], chosen, totals, file)
         else:
             _write_all(writer, read, chosen, totals, file, readable)
     print_notes(bad.notes.about_bytes())
@@ -234,18 +233,24 @@ class _Totals:
         return f"{counted(self.at_limit, 'text')} ended at the limit, without {ends}; {advice}."
 
 
-def _stream(writer: "TextWriter", prompt: str, settings: "Generation", totals: _Totals) -> None:
+def _stream(
+    writer: "TextWriter",
+    prompt: str,
+    settings: "Generation",
+    totals: _Totals,
+    file: IO[str],
+) -> None:
     last: StreamChunk | None = None
     shown = 0
     try:
         for last in writer.stream([prompt], settings):
-            print(last.text, end="", flush=True)
+            print(last.text, end="", file=file, flush=True)
             shown += len(last.text)
     finally:
         if last is not None:
             text = last.whole or last.so_far()
             totals.add(text, settings.ending.max_new_tokens)
-            print(text.text[shown:], flush=True)  # what was held back
+            print(text.text[shown:], file=file, flush=True)  # what was held back
 
 
 def _write_all(
@@ -316,4 +321,4 @@ def _shown(text: "WrittenText", prompt: int, number: int, readable: bool, escape
         if token.others:
             entry["others"] = {name: round(log, 6) for name, log in token.others}
         record["tokens"].append(entry)
-    return json.dumps(record, ensure_ascii=escaped) + "\n"
+    return as_json(record, ascii_only=escaped) + "\n"

@@ -1,6 +1,5 @@
 """`clozeworks probe`: linear probes on the layers of a frozen model."""
 
-import json
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +9,7 @@ from cyclopts import App, Parameter
 from clozeworks.cli.inputs import LabelledOptions
 from clozeworks.display.table import aligned
 from clozeworks.errors import InputError, UnknownName
-from clozeworks.wording import counted
+from clozeworks.wording import as_json, counted
 
 if TYPE_CHECKING:
     from clozeworks.jobs.probe.job import Probed, ProbeRow
@@ -99,7 +98,7 @@ def probe(
     if out is not None:
         probed_model.with_probe(loaded, result).save(out, overwrite=overwrite)
     if json_text:
-        print(json.dumps(result.to_dict(), ensure_ascii=False))
+        print(as_json(result.to_dict()))
         return
     dropped = [*known.bad.rows, *(judged.bad.rows if judged else ())]
     print("\n".join(page(result, model, known.description, len(dropped))))

@@ -1,9 +1,10 @@
 """`clozeworks recipes`: lists the recipes that come with the package, and what each needs."""
 
-import json
 from typing import Annotated
 
 from cyclopts import App, Parameter
+
+from clozeworks.wording import as_json
 
 app = App(name="clozeworks recipes", help_format="plaintext", version_flags=[])
 
@@ -25,7 +26,7 @@ def recipes(
         path = recipe_file(name)
         if json_text:
             facts = {"name": name, "about": about(path), "file": str(path), **_needs(name)}
-            print(json.dumps(facts, ensure_ascii=False))
+            print(as_json(facts))
         else:
             needs = ", ".join(f"{what} {value}" for what, value in _needs(name).items())
             print(f"{name}\n  {about(path)}\n  {needs}\n")

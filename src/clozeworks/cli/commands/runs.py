@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Parameter
 
 from clozeworks.display.table import aligned
+from clozeworks.wording import as_json
 
 if TYPE_CHECKING:
     from clozeworks.runs.state import RunState
@@ -39,14 +40,13 @@ def runs(
 
 def _print_json(states: "dict[Path, RunState]") -> None:
     from dataclasses import asdict
-    from json import dumps
 
     records = []
     for folder, state in states.items():
         record = {"run": str(folder), **asdict(state)}
         record |= {"command": list(state.command), "continue_command": state.continue_command}
         records.append(record)
-    print(dumps(records, ensure_ascii=False, indent=1))
+    print(as_json(records, indent=1))
 
 
 def _print_table(states: "dict[Path, RunState]") -> None:

@@ -1,6 +1,5 @@
 """`clozeworks score`: measure how likely texts are."""
 
-import json
 import sys
 from collections.abc import Sequence
 from math import isfinite
@@ -10,7 +9,7 @@ from cyclopts import App, Parameter
 
 from clozeworks.cli.inputs import TextOptions, check_minimum
 from clozeworks.cli.outputs import report_unread
-from clozeworks.wording import counted
+from clozeworks.wording import as_json, counted
 
 if TYPE_CHECKING:
     from clozeworks.inference.likelihood import Scored
@@ -106,4 +105,4 @@ def _print(text: str, continuation: str | None, scored: "Scored", json_lines: bo
     }
     if continuation is not None:
         record["unread"] = scored.unread
-    print(json.dumps(record, ensure_ascii=False))
+    print(as_json(record))

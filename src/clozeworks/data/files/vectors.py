@@ -1,6 +1,5 @@
 """Writes vectors to a file: `.npy`, `.jsonl` or `.parquet`."""
 
-import json
 import os
 import shlex
 from collections.abc import Callable, Sequence
@@ -15,6 +14,7 @@ from clozeworks.data.files.encodings import lone_surrogate
 from clozeworks.data.files.parquet import pyarrow_modules
 from clozeworks.errors import InputError, OutputError
 from clozeworks.storage.atomic import atomic_file
+from clozeworks.wording import as_json
 
 PARQUET_ROWS = 16_384  # rows in one group; bounds the memory that a long file takes to write
 
@@ -136,7 +136,7 @@ def write_jsonl(file: IO[bytes], matrix: NDArray[np.float32], texts: Sequence[st
         _check_text(text, number)
         # str of a float32 is the shortest decimal that reads back as the same float32.
         numbers = ", ".join([str(value) for value in row])
-        quoted = json.dumps(text, ensure_ascii=False)
+        quoted = as_json(text)
         file.write(f'{{"text": {quoted}, "vector": [{numbers}]}}\n'.encode())
 
 
