@@ -277,27 +277,13 @@ def override(data: dict[str, Any], change: str) -> None:
         value = tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):  # not TOML, a number too long, or nested too deep
         value = text
-    put(data, path, value, change)
-
-
-def put(data: dict[str, Any], path: str, value: Any, change: str = "") -> None:
-    """Puts a value into plain data at a dotted path; tables on the way are made.
-
-    Args:
-        data: The plain data; it is changed.
-        path: Where the value belongs.
-        value: The value.
-        change: How the change was written, for messages; the path if not given.
-
-    Raises:
-        SettingError: If the path leads through a value that is not a table.
-    """
     *tables, key = path.split(".")
     for depth, table in enumerate(tables):
         inner = data.setdefault(table, {})
         if not isinstance(inner, dict):
             where = ".".join(tables[: depth + 1])
-            rule = f"{shown(change or path)} changes a part of a table"
-            raise SettingError(where, inner, rule, "change it as a whole")
+            raise SettingError(
+                where, inner, f"{shown(change)} changes a part of a table", "change it as a whole"
+            )
         data = inner
     data[key] = value

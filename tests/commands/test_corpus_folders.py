@@ -50,7 +50,7 @@ def build(source, tokenizer_folder, tmp_path):
         (
             ["--documents", "lines"],
             'Invalid value "lines" for --documents. Choose from: "blank-line", "file", "line". Did '
-            'you mean "line"? See: clozeworks corpus --help',
+            'you mean "line"? See: clozeworks corpus build --help',
         ),
     ],
 )

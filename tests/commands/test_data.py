@@ -126,7 +126,9 @@ def test_what_training_would_refuse(command, train, tmp_path):
 
 
 def test_refusals(refused, train):
-    refused("no file was named; give at least one.", "data", "check", "--task", "classify")
+    refused(
+        "FILES is missing. See: clozeworks data check --help", "data", "check", "--task", "classify"
+    )
     refused(
         "trian.csv does not exist; check the name and the folder. Did you mean 'train.csv'?",
         *("data", "check", "trian.csv", "--task", "classify"),

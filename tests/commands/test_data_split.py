@@ -211,7 +211,7 @@ def test_a_part_that_cannot_be_written_leaves_none(command, place, monkeypatch, 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ([], "no file was named; give at least one."),
+        ([], "FILES is missing. See: clozeworks data split --help"),
         (["reviews.csv"], "reviews.csv does not exist; check the name and the folder."),
         (["all.csv", "--seed", "-1"], "--seed is -1; it must be at least 0."),
         (["all.csv", "--dev", "1.5"], "--dev is 1.5; it must be at least 0 and below 1."),

@@ -165,7 +165,7 @@ def test_refusals(refused, bert, field, tmp_path):
     def check(sentence, *arguments):
         refused(sentence, "tokenizer", "extend", *arguments, "-o", out)
 
-    check("no file was named; give files, folders or globs with text.", bert, "--add", 5)
+    check("FILES is missing. See: clozeworks tokenizer extend --help", bert, "--add", 5)
     check("--add is 0; it must be at least 1.", bert, field, "--add", 0)
     check("--add is -7; it must be at least 1.", bert, field, "--add=-7")
     check("--least is 0; it must be at least 1.", bert, field, "--add", 5, "--least", 0)

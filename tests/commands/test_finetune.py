@@ -46,6 +46,24 @@ def test_one_command_gives_a_model_and_says_what_to_type_next(command, bert, row
     assert again.code == 0
 
 
+def test_short_forms_are_settings_of_the_recipe(command, bert, rows, tmp_path):
+    run = tmp_path / "run"
+    typed = ["finetune", "classify", bert, rows, "--out", run, "--epochs", 0.5, "batch_size=8"]
+    outcome = command(*typed, "--lr", 3e-3, "--dtype", "float32", "--device", "cpu")
+    assert outcome.code == 0, outcome.err
+    recipe = json.loads((run / "recipe.json").read_text())
+    training = recipe["training"]
+    assert (training["epochs"], training["batch_size"], training["learning_rate"]) == (0.5, 8, 3e-3)
+    assert recipe["device"] == "cpu"
+    again = command(*typed, "--lr", 3e-3, "--seeds", 2)
+    assert again.code == 0, again.err
+    fewer = command(*typed, "--lr", 3e-3)
+    assert fewer.err.endswith(
+        "clozeworks: --seeds is [0]; --out holds the seeds 0, 1, and its model is the best of "
+        "them; have them all, or name another folder.\n"
+    )
+
+
 def test_a_recipe_does_the_same(command, bert, rows, tmp_path):
     recipe = tmp_path / "recipe.toml"
     recipe.write_text(
@@ -97,7 +115,27 @@ def test_several_settings_are_tried_and_reported_on_items_that_had_no_say(
             ["tagg"],
             "tagg is neither a task nor a recipe; write finetune answer|classify|compare|tag",
         ),
-        (["classify", "{bert}"], "no labelled file was named; give at least one after the model."),
+        (["classify", "{bert}"], "TRAIN is missing. See: clozeworks finetune classify --help"),
+        (["classify", "{bert}", "epochs=1"], "no labelled file was named; give at least one after"),
+        (["classify", "{bert}", "{rows}", "--lr", "0"], "--learning-rate is 0.0; it must be above"),
+        (
+            ["classify", "{bert}", "{rows}", "--epochs", "2", "epochs=3"],
+            "--epochs is 2; epochs=3 says it, too; leave one of the two out.",
+        ),
+        (
+            ["classify", "{bert}", "{rows}", "--epochs", "2", "--steps", "3"],
+            "--steps is 3; --epochs is 2.0, and each decides the other; leave one of them out.",
+        ),
+        (
+            ["classify", "{bert}", "{rows}", "--device", "tpu"],
+            "--device is 'tpu'; this machine has ",
+        ),
+        (
+            ["classify", "{bert}", "{rows}", "--budget", "3"],
+            "Unknown option: --budget. It is called --batch-tokens now. See: clozeworks finetune "
+            "classify --help",
+        ),
+        (["classify", "{bert}", "{rows}", "--format", "docx"], "--format is 'docx'; known: "),
         (["classify", "{bert}", "{rows}", "--seeds", "0"], "--seeds is 0; it must be at least 1."),
         (["classify", "{bert}", "{rows}", "training.epoch=1"], "Did you mean 'epochs'?"),
         (["tag", "{bert}", "{rows}"], "rows.csv"),

@@ -107,7 +107,7 @@ def test_a_model_without_snapshots_is_not_trained_over(finished, recipe, run, re
     shutil.rmtree(run / "snapshots")
     refused(
         f"{run / 'model'} is there, but no snapshot to go on from; the run would begin again at "
-        "the first step; name another folder with run=FOLDER, or remove this one.",
+        "the first step; name another folder for the run, or remove this one.",
         "pretrain",
         recipe,
     )
@@ -151,7 +151,7 @@ def test_a_changed_recipe_is_refused_but_watching_and_snapshots_may_change(
         f"run is '{run}'; it was started with another recipe: model.config.hidden_size was 32, now "
         "64; data.stages[1].length was 40, now 48; training.steps was 12, now 20; seed was 3, now "
         "4; a run continues with the recipe it was started with; change it back, or name another "
-        "folder with run=FOLDER.",
+        "folder.",
         "pretrain",
         recipe,
         "training.steps=20",

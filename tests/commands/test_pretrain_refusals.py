@@ -62,7 +62,13 @@ def test_settings(refused, recipe, change, sentence):
 
 
 def test_a_device_that_is_not_there(refused, recipe):
-    refused("--device is 'gpu'; known: cpu.", "pretrain", recipe, "-d", "gpu")
+    refused(
+        "--device is 'gpu'; this machine has cpu; use one of these, or auto.",
+        "pretrain",
+        recipe,
+        "-d",
+        "gpu",
+    )
 
 
 def test_recipes_that_cannot_be_read(refused, tmp_path):

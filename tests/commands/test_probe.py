@@ -107,7 +107,7 @@ def test_a_folder_that_classify_asks(command, tiny_models, data, tmp_path):
 
 def test_what_is_refused_leaves_nothing_behind(refused, tiny_models, data, tmp_path):
     words = ("probe", "classify", tiny_models["bert"])
-    refused("no training file was given; name at least one.", *words)
+    refused("TRAIN is missing. See: clozeworks probe --help", *words)
     refused(
         "--layers is 0; the head of a model reads the last layer; add last.",
         *(*words, data, "--layers", "0", "--out", tmp_path / "made"),

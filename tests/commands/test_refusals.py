@@ -48,7 +48,7 @@ def bert(tiny_models):
             ["a [MASK]", "--topp", "3"],
             "Unknown option: --topp. Did you mean --top? See: clozeworks fill --help",
         ),
-        ([], "Parameter SOURCE requires an argument. See: clozeworks fill --help"),
+        ([], "SOURCE is missing. See: clozeworks fill --help"),
     ],
 )
 def test_fill(refused, bert, arguments, sentence):
@@ -300,7 +300,7 @@ def test_new_too_large(command, bert, tmp_path, listing):
 
 def test_tokenizer_commands(refused, bert, tmp_path):
     refused(
-        "no file was named; give files, folders or globs with text.",
+        "FILES is missing. See: clozeworks tokenizer train --help",
         *("tokenizer", "train", "--out", tmp_path / "tokenizer"),
     )
     refused(
@@ -309,7 +309,7 @@ def test_tokenizer_commands(refused, bert, tmp_path):
     )
     refused(
         'Invalid value "wordpeace" for --kind. Choose from: "wordpiece", "bpe", "unigram". Did '
-        'you mean "wordpiece"? See: clozeworks tokenizer --help',
+        'you mean "wordpiece"? See: clozeworks tokenizer train --help',
         *("tokenizer", "train", "a.txt", "--kind", "wordpeace", "--out", tmp_path / "t"),
     )
     refused(

@@ -190,6 +190,13 @@ class LabelledOptions(TableOptions):
         return replace(reading, labels=self.labels, label_separator=self.label_separator)
 
 
+def task_parameter(what: str, *more: str) -> Parameter:
+    """An argument or option that names a task: its help lists those there are, and some more."""
+    from clozeworks.cli.main import task_commands
+
+    return Parameter(help=f"{what}: {', '.join(sorted([*task_commands(), *more]))}.")
+
+
 def option_name(setting: str) -> str:
     """The option of a setting: --top-k for top_k."""
     return f"--{setting.replace('_', '-')}"

@@ -14,7 +14,10 @@ from contextlib import suppress
 from importlib import import_module
 from io import FileIO, TextIOWrapper
 from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from cyclopts import App
 
 # What each command does, in a line; its module in `commands/` has the same name.
 COMMANDS = {
@@ -47,6 +50,7 @@ TERMINATED = 143
 # What signals raised to stop the work, and when; for how many seconds further ones are ignored.
 _stops: list[tuple[BaseException, float]] = []
 _PATIENCE = 5.0
+_HELP = {"-h", "--help"}
 _PAUSE = 0.02  # seconds until a signal that came during an import is looked at again
 _NO_MEMORY = (
     "There is not enough memory for this; use smaller batches (--batch-tokens, or "
@@ -229,13 +233,13 @@ def _call(name: str, arguments: list[str]) -> int:
 
         app = app_of(name)
     app.suppress_keyboard_interrupt = False  # else the parser leaves without a word
-    if {"-h", "--help"} & set(arguments):
+    if _HELP & set(arguments):
         from rich.console import Console
 
         from clozeworks.display.help_text import HelpText
         from clozeworks.runtime.terminal import drawing_output
 
-        app.help_formatter = HelpText()
+        app.help_formatter = HelpText(_optional_arguments(app, arguments))
         app.console = Console(file=drawing_output(sys.stdout))
     if "-" in arguments and "--" not in arguments:
         # Trap: the parser takes standard input's sign for an option, unless it comes after "--".
@@ -243,7 +247,9 @@ def _call(name: str, arguments: list[str]) -> int:
     try:
         app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
-        return _complain(f"{error} See: clozeworks {name} --help")
+        from clozeworks.cli.parsing import parser_sentence
+
+        return _complain(parser_sentence(error, name))
     except (
         SettingError,
         UnknownName,
@@ -256,6 +262,18 @@ def _call(name: str, arguments: list[str]) -> int:
         }
         return _complain(str(error.respelled(lambda setting: options.get(setting, setting))))
     return 0
+
+
+def _optional_arguments(app: "App", arguments: list[str]) -> list[str]:
+    """The arguments that a command may be typed without."""
+    *_, explained = app.parse_commands([word for word in arguments if word not in _HELP])[1]
+    if explained.default_command is None:
+        return []
+    return [
+        argument.name
+        for argument in explained.assemble_argument_collection()
+        if argument.index is not None and not argument.required
+    ]
 
 
 def _complain(sentence: str) -> int:

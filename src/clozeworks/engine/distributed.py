@@ -11,7 +11,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from clozeworks.errors import SettingError, UnknownName
+from clozeworks.errors import SettingError
+from clozeworks.runtime.devices import find_device
 
 
 class ProcessGroup:
@@ -75,14 +76,7 @@ class ProcessGroup:
 
 
 def _device(requested: torch.device | str | None) -> torch.device:
-    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    known = [*(name for name in available if available[name]), "cpu"]
-    try:
-        found = torch.device(requested or known[0])
-    except RuntimeError as error:
-        raise UnknownName("device", str(requested), known) from error
-    if found.type not in known:
-        raise UnknownName("device", str(requested), known)
+    found = find_device(requested)
     if found.type == "cuda" and found.index is None:
         return torch.device("cuda", _number("LOCAL_RANK", 0))
     return found

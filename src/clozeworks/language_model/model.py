@@ -20,7 +20,7 @@ from clozeworks.core.model import Model
 from clozeworks.data.files.file_format import FileFormat
 from clozeworks.data.labelled.labels import AskedKind
 from clozeworks.data.labelled.reading import Reading
-from clozeworks.errors import SettingError, UnknownName, UnsupportedError
+from clozeworks.errors import SettingError, UnsupportedError
 from clozeworks.inference import embed as embedding
 from clozeworks.inference import fill as filling
 from clozeworks.inference.embed import TokenVectors, Vectors
@@ -38,6 +38,7 @@ from clozeworks.language_model.generation_methods import GenerationMethods
 from clozeworks.language_model.inspection_methods import InspectionMethods
 from clozeworks.language_model.scoring_methods import ScoringMethods
 from clozeworks.language_model.task_methods import TaskMethods
+from clozeworks.runtime.devices import find_device, find_dtype
 from clozeworks.tasks.metrics.custom import Metric
 from clozeworks.text.training.extend import LEAST, Extension, extend
 
@@ -64,8 +65,12 @@ class LanguageModel(TaskMethods, ScoringMethods, GenerationMethods, InspectionMe
     """
 
     def to(self, device: str | torch.device) -> "LanguageModel":
-        """Moves the weights to a device and returns the model."""
-        self.model.to(device)
+        """Moves the weights to a device (cpu, cuda, cuda:1, mps, auto) and returns the model.
+
+        Raises:
+            SettingError: If this machine has no such device.
+        """
+        self.model.to(find_device(device))
         return self
 
     @overload
@@ -428,23 +433,17 @@ def load(
 
     Args:
         name: A folder in the Hugging Face layout, or a name on the hub.
-        device: The device for the weights; the CPU if not given.
-        dtype: What weights are converted to (float32, bfloat16, float16); as stored if not given.
+        device: cpu, cuda, cuda:1, mps, or auto for the best one there is; the CPU if not given.
+        dtype: What weights are converted to: float32, bfloat16 or float16. As they are stored if
+            not given, or auto.
         revision: A branch, tag or commit of a hub model.
 
     Raises:
         CheckpointError: If the folder is incomplete or damaged.
         HubError: If there is no such folder and the hub cannot provide the model.
+        SettingError: If this machine has no such device.
+        UnknownName: If the number type is not one that models compute in.
     """
-    checkpoint = folders.load(resolve(name, revision=revision), dtype=_dtype(dtype))
-    model = LanguageModel(checkpoint, str(name))
-    return model if device is None else model.to(device)
-
-
-def _dtype(name: str | torch.dtype | None) -> torch.dtype | None:
-    known = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-    if name is None or isinstance(name, torch.dtype):
-        return name
-    if name not in known:
-        raise UnknownName("dtype", name, known)
-    return known[name]
+    where = find_device(device or "cpu")
+    checkpoint = folders.load(resolve(name, revision=revision), dtype=find_dtype(dtype))
+    return LanguageModel(checkpoint, str(name)).to(where)

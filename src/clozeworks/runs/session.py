@@ -24,7 +24,7 @@ from clozeworks.storage.atomic import write_json
 from clozeworks.storage.locks import locked
 
 # What may change while a run is stopped: it changes nothing about the result.
-FREE = ("run", "logging", "evaluation", "checkpointing")
+FREE = ("run", "logging", "evaluation", "checkpointing", "device")
 
 
 @contextmanager
@@ -64,7 +64,7 @@ def refuse_another_recipe(folder: Path, written: Mapping[str, Any], *, begun: bo
     if changed:
         rule = f"it was started with another recipe: {'; '.join(changed[:8])}; a run continues "
         rule += "with the recipe it was started with"
-        advice = "change it back, or name another folder with run=FOLDER"
+        advice = "change it back, or name another folder"
         raise SettingError("run", str(folder), rule, advice)
 
 

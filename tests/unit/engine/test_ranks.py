@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from clozeworks.engine.distributed import ProcessGroup
-from clozeworks.errors import SettingError, UnknownName
+from clozeworks.errors import SettingError
 
 
 @pytest.fixture(autouse=True)
@@ -41,12 +41,15 @@ def test_a_rank_that_is_no_number(monkeypatch):
 def test_a_device_that_is_not_there(device, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
-    with pytest.raises(UnknownName, match=rf"^device is '{device}'; known: cpu\."):
+    with pytest.raises(
+        SettingError, match=rf"^device is '{device}'; this machine has cpu; use one of"
+    ):
         ProcessGroup(device)
 
 
 def test_each_process_has_an_accelerator_of_its_own(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
     monkeypatch.setenv("LOCAL_RANK", "2")
     assert ProcessGroup().device == ProcessGroup("cuda").device == torch.device("cuda", 2)
     assert ProcessGroup("cuda:1").device == torch.device("cuda", 1)

@@ -9,7 +9,7 @@ import pytest
 
 import clozeworks as cw
 from clozeworks.engine.trainer import Trainer
-from clozeworks.errors import InputError, OutputError, SettingError, UnknownName
+from clozeworks.errors import InputError, SettingError, UnknownName
 from clozeworks.jobs.finetune.data import labelled_task
 from clozeworks.jobs.finetune.job import finetune
 from clozeworks.jobs.finetune.plan import usual_epochs, usual_learning_rate
@@ -185,8 +185,36 @@ def test_a_folder_of_another_task_is_refused(recipe, tmp_path):
     (tmp_path / "train.conll").write_text("a O\nb X\n\na O\nb O\n\n" * 4, encoding="utf-8")
     other = {**recipe, "task": {"kind": "tag"}}
     other["data"] = {"train": [str(tmp_path / "train.conll")]}
-    with pytest.raises(OutputError, match="holds a run of 'classify', and the task is 'tag'"):
+    with pytest.raises(SettingError, match="holds a run of 'classify', and the task is 'tag'"):
         finetune(other)
+
+
+def test_seeds_that_are_done_are_not_left_out(recipe):
+    """The model of the folder is the best of all its seeds; fewer would replace it by a worse."""
+    recipe["seeds"] = [0, 3]
+    done = finetune(recipe, "training.epochs=0.2")
+    before = (done.model / "model.safetensors").read_bytes()
+    with pytest.raises(SettingError) as caught:
+        finetune({**recipe, "seeds": [0]}, "training.epochs=0.2")
+    assert str(caught.value) == (
+        "seeds is [0]; `run` holds the seeds 0, 3, and its model is the best of them; have them "
+        "all, or name another folder."
+    )
+    assert (done.model / "model.safetensors").read_bytes() == before
+    more = finetune({**recipe, "seeds": [0, 3, 4]}, "training.epochs=0.2")
+    assert [result.seed for result in more.results] == [0, 3, 4]
+
+
+def test_a_device_that_is_not_there_is_refused_before_anything_is_read(recipe, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    recipe["model"] = "not-there"
+    with pytest.raises(SettingError, match=r"^device is 'cuda'; this machine has "):
+        finetune({**recipe, "device": "cuda"})
+
+
+def test_a_run_may_go_on_elsewhere(recipe):
+    finetune(recipe, "training.epochs=0.2")
+    assert finetune(recipe, "training.epochs=0.2", "device=cpu").outcome is None
 
 
 def test_a_vocabulary_that_does_not_fit_is_stated(recipe, tmp_path, start):

@@ -7,7 +7,7 @@ import pytest
 
 import clozeworks as cw
 from clozeworks.engine.trainer import Trainer
-from clozeworks.errors import InputError, OutputError, SettingError
+from clozeworks.errors import InputError, SettingError
 from clozeworks.jobs.finetune.job import finetune
 from clozeworks.jobs.finetune.search import Search, search
 
@@ -146,16 +146,16 @@ def test_killed_anywhere_it_ends_with_the_same_bytes(recipe, tmp_path, monkeypat
 def test_another_search_or_a_plain_run_is_refused(recipe, tmp_path):
     recipe["training"]["epochs"] = 0.3
     search(recipe)
-    with pytest.raises(OutputError) as caught:
+    with pytest.raises(SettingError) as caught:
         search(recipe, "search.learning_rates=[0.5, 0.25]")
     sentence = str(caught.value)
     assert sentence.startswith(
-        f"{tmp_path / 'run'} was begun as something else: search.learning_rates"
+        f"run is '{tmp_path / 'run'}'; it was begun as something else: search.learning_rates"
     )
-    assert sentence.endswith("; name another folder with run=FOLDER.")
+    assert sentence.endswith("; name another folder.")
     plain = {key: value for key, value in recipe.items() if key != "search"}
     finetune({**plain, "run": str(tmp_path / "plain")})
-    with pytest.raises(OutputError, match="it holds a run without a search; name another folder"):
+    with pytest.raises(SettingError, match="it holds a run without a search; name another folder"):
         search({**recipe, "run": str(tmp_path / "plain")})
 
 
@@ -205,12 +205,12 @@ def test_a_search_and_other_runs_keep_out_of_each_others_folders(recipe, tmp_pat
     run = tmp_path / "run"
     run.mkdir()
     (run / "recipe.json").write_text('{"objective": {"kind": "masked_lm"}}')
-    with pytest.raises(OutputError, match="it holds a run without a search"):
+    with pytest.raises(SettingError, match="it holds a run without a search"):
         search(recipe)
     assert "masked_lm" in (run / "recipe.json").read_text()
     plain = {key: value for key, value in recipe.items() if key != "search"}
     search({**recipe, "run": str(tmp_path / "other"), "training": {"epochs": 0.3}})
-    with pytest.raises(OutputError, match="holds a search of settings; name another folder"):
+    with pytest.raises(SettingError, match="holds a search of settings; name another folder"):
         finetune({**plain, "run": str(tmp_path / "other")})
 
 

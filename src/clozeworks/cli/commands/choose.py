@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 
+from clozeworks.cli.computing import ComputingOptions
 from clozeworks.cli.inputs import (
     TableOptions,
     TextOptions,
@@ -41,6 +42,7 @@ def choose(
     batch_tokens: int | None = None,
     json_lines: Annotated[bool, Parameter(name="--json", negative="")] = False,
     reading: TableOptions | None = None,
+    computing: ComputingOptions | None = None,
 ) -> None:
     r"""Classify texts without training, by how likely each label is to follow.
 
@@ -64,6 +66,7 @@ def choose(
         batch_tokens: Tokens per batch.
         json_lines: Print one JSON object per text.
         reading: How files are read.
+        computing: Where the model computes.
     """
     if shots and examples is None:
         raise SettingError("--shots", shots, "demonstrations need examples", "name --from FILE")
@@ -87,9 +90,8 @@ def choose(
     from clozeworks.display.progress import ProgressBar
     from clozeworks.inference import few_shot
     from clozeworks.inference.choose import TEMPLATE
-    from clozeworks.language_model import load
 
-    loaded = load(model)
+    loaded = (computing or ComputingOptions()).load(model)
     if template is None:
         template = few_shot.TEMPLATE if shots else TEMPLATE
     template = template.replace("\\n", "\n")

@@ -26,7 +26,7 @@ app = App(
 
 @app.command
 def build(
-    *inputs: str,
+    *inputs: Annotated[str, Parameter(required=True)],
     tokenizer: str,
     out: Annotated[Path, Parameter(alias="-o")],
     documents: Literal["blank-line", "file", "line"] = "blank-line",
@@ -64,8 +64,6 @@ def build(
     from clozeworks.display.progress import ProgressBar
     from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
-    if not inputs:
-        raise InputError("no input was named; give files, folders or globs.")
     check_minimum(1, workers=workers)
     reading = reading or DocumentOptions()
     settings = BuildSettings(

@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
-from clozeworks.cli.inputs import LabelledOptions, check_minimum, option_name
+from clozeworks.cli.inputs import LabelledOptions, check_minimum, option_name, task_parameter
 from clozeworks.cli.items import item_type
 from clozeworks.display.data_page import MOST_LABELS, finding_lines, page
 from clozeworks.display.table import aligned
@@ -33,8 +33,8 @@ app = App(
 
 @app.command
 def check(
-    *files: Path,
-    task: str,
+    *files: Annotated[Path, Parameter(required=True)],
+    task: Annotated[str, task_parameter("What the labels are for", "fill")],
     dev: Annotated[list[Path] | None, Parameter(negative="")] = None,
     tokenizer: str | None = None,
     window: int | None = None,
@@ -46,7 +46,7 @@ def check(
     Args:
         files: Files to train on: .csv, .tsv, .jsonl, .json, .parquet, CoNLL columns, compressed or
             not.
-        task: What they are for.
+        task: What the labels are for.
         dev: Files to evaluate on.
         tokenizer: A tokenizer or model folder; counts tokens.
         window: The most tokens the model takes; as the tokenizer says if not given.
@@ -58,8 +58,6 @@ def check(
     from clozeworks.data.labelled.report import report_on
     from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
-    if not files:
-        raise InputError("no file was named; give at least one.")
     item = item_type(task)
     options = options or LabelledOptions()
     reading = options.reading(item)
@@ -118,8 +116,8 @@ def _training(
 
 @app.command
 def split(
-    *files: Path,
-    task: str,
+    *files: Annotated[Path, Parameter(required=True)],
+    task: Annotated[str, task_parameter("What the labels are for")],
     out: Annotated[Path, Parameter(alias="-o")],
     dev: float = 0.1,
     test: float = 0.1,
@@ -138,7 +136,7 @@ def split(
     Args:
         files: Files to split: .csv, .tsv, .jsonl, .json, .parquet, CoNLL columns, compressed or
             not.
-        task: What they are for.
+        task: What the labels are for.
         out: The folder for train, dev and test; created if it does not exist.
         dev: The fraction for choosing settings; 0 for none.
         test: The fraction for the final measurement; 0 for none.
@@ -155,8 +153,6 @@ def split(
     from clozeworks.data.labelled.written_rows import written_rows
     from clozeworks.tasks.task import task_class
 
-    if not files:
-        raise InputError("no file was named; give at least one.")
     check_minimum(0, seed=seed)
     item = task_class(task).item_type
     fractions = SplitFractions(dev, test)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from clozeworks.cli.computing import ComputingOptions
 from clozeworks.cli.inputs import TextOptions, check_minimum
 from clozeworks.wording import counted
 
@@ -28,6 +29,7 @@ def embed(
     batch_tokens: int | None = None,
     overwrite: Annotated[bool, Parameter(negative="")] = False,
     reading: TextOptions | None = None,
+    computing: ComputingOptions | None = None,
 ) -> None:
     """Turn texts into vectors.
 
@@ -47,6 +49,7 @@ def embed(
         batch_tokens: Tokens per batch.
         overwrite: Replace the output file if it exists.
         reading: How texts are read.
+        computing: Where the model computes.
     """
     from clozeworks.data.files.vectors import (
         VECTOR_SUFFIXES,
@@ -61,9 +64,8 @@ def embed(
     texts = (reading or TextOptions()).read(source)
 
     from clozeworks.display.progress import ProgressBar
-    from clozeworks.language_model import load
 
-    loaded = load(model)
+    loaded = (computing or ComputingOptions()).load(model)
     modes = None if pooling is None else [mode.strip() for mode in pooling.split(",")]
     begin = time.monotonic()
     with ProgressBar("tokens") as progress:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
-from clozeworks.cli.inputs import LabelledOptions
+from clozeworks.cli.computing import ComputingOptions
+from clozeworks.cli.inputs import LabelledOptions, task_parameter
 from clozeworks.display.evaluation_page import with_small_confusion
 from clozeworks.wording import as_json, counted
 
@@ -28,13 +29,16 @@ class EvaluateOptions(LabelledOptions):
     """
 
 
+_TASK = task_parameter("What is measured; as the model folder says if not given. One of", "fill")
+
+
 @app.default
 def evaluate(
     model: str,
     file: Path,
     /,
     *,
-    task: str | None = None,
+    task: Annotated[str | None, _TASK] = None,
     skip_bad_rows: Annotated[bool, Parameter(negative="")] = False,
     metric: str | None = None,
     threshold: float | None = None,
@@ -42,6 +46,7 @@ def evaluate(
     overwrite: Annotated[bool, Parameter(negative="")] = False,
     json_text: Annotated[bool, Parameter(name="--json", negative="")] = False,
     options: EvaluateOptions | None = None,
+    computing: ComputingOptions | None = None,
 ) -> None:
     """Measure how good a model is on labelled data, with 95 % intervals.
 
@@ -49,7 +54,7 @@ def evaluate(
         model: A model folder or hub name.
         file: Labelled data: .csv, .tsv, .jsonl, .json, .parquet, CoNLL columns, compressed or not.
             For fill: texts with [MASK], and the right words as label.
-        task: What is measured; as the model folder says if not given.
+        task: What is measured.
         skip_bad_rows: Drop rows that cannot be used, and count them.
         metric: The main metric, or a GLUE task such as mrpc.
         threshold: For questions: give no answer if "none" is ahead by more than this.
@@ -58,6 +63,7 @@ def evaluate(
         overwrite: Replace the file of predictions if it exists.
         json_text: Print one JSON object.
         options: How labelled files are read.
+        computing: Where the model computes.
     """
     from clozeworks.cli.predict import closing, how_read
     from clozeworks.data.files.vectors import check_output
@@ -68,7 +74,6 @@ def evaluate(
     if predictions is not None:
         check_output(predictions, overwrite=overwrite, suffixes=(".jsonl",), name="predictions")
 
-    from clozeworks.language_model import load
     from clozeworks.language_model.evaluation import EvaluationSettings
     from clozeworks.language_model.evaluation import evaluate as measure
 
@@ -81,7 +86,7 @@ def evaluate(
         metric=metric,
         threshold=threshold,
     )
-    loaded = load(model)
+    loaded = (computing or ComputingOptions()).load(model)
     with ProgressBar("tokens") as progress:
         result = measure(loaded, file, settings, tell=_tell, progress=progress)
     result = replace(result, details=with_small_confusion(result.details))

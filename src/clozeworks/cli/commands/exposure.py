@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
+from clozeworks.cli.computing import ComputingOptions
 from clozeworks.cli.inputs import TextOptions
 from clozeworks.wording import counted
 
@@ -33,6 +34,7 @@ def exposure(
     overwrite: Annotated[bool, Parameter(negative="")] = False,
     as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
     reading: TextOptions | None = None,
+    computing: ComputingOptions | None = None,
 ) -> None:
     """Measure exposure bias: the loss after correct tokens against that after the model's own.
 
@@ -53,6 +55,7 @@ def exposure(
         overwrite: Replace the chart if it exists.
         as_json: Print one JSON object instead of tables.
         reading: How texts are read.
+        computing: Where the model computes.
     """
     from clozeworks.data.files.vectors import check_output
 
@@ -63,9 +66,8 @@ def exposure(
     right = reading.read_paired(texts, answers, "answer", answer_column)
 
     from clozeworks.display.progress import ProgressBar
-    from clozeworks.language_model import load
 
-    loaded = load(model)
+    loaded = (computing or ComputingOptions()).load(model)
     with ProgressBar("tokens") as progress:
         result = loaded.exposure(
             texts.texts,

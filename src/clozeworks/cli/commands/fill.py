@@ -5,6 +5,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from clozeworks.cli.computing import ComputingOptions
 from clozeworks.cli.inputs import TextOptions, check_unused
 from clozeworks.wording import as_json
 
@@ -21,6 +22,7 @@ def fill(
     words: str | None = None,
     json_lines: Annotated[bool, Parameter(name="--json", negative="")] = False,
     reading: TextOptions | None = None,
+    computing: ComputingOptions | None = None,
 ) -> None:
     """Fill in the words missing from a text.
 
@@ -35,16 +37,16 @@ def fill(
         words: Rank only these words, separated by commas; not for encoder-decoders.
         json_lines: Print one JSON object per text.
         reading: How texts are read from a file.
+        computing: Where the model computes.
     """
     reading = reading or TextOptions()
     if more:
         check_unused("the inputs are several texts, not a file", reading)
     texts = [source, *more] if more else reading.read(source).texts
 
-    from clozeworks.language_model import load
-
     allowed = None if words is None else [word.strip() for word in words.split(",") if word.strip()]
-    for filled in load(model).fill(texts, top=top, words=allowed):
+    loaded = (computing or ComputingOptions()).load(model)
+    for filled in loaded.fill(texts, top=top, words=allowed):
         if json_lines:
             print(as_json(asdict(filled)))
             continue

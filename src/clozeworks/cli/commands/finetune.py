@@ -1,7 +1,7 @@
 """`clozeworks finetune`: train a model for a task on labelled files."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,7 +9,8 @@ from cyclopts import App, Parameter
 
 from clozeworks import registry
 from clozeworks.cli.commands.pretrain import check_finished, resume_command, training
-from clozeworks.cli.inputs import FileOptions, check_minimum, option_name
+from clozeworks.cli.inputs import FILE_OPTIONS, FileOptions, check_minimum, option_name
+from clozeworks.cli.training import FinetuneOptions, respelled
 from clozeworks.data.labelled.items import Item
 from clozeworks.errors import SET, InputError, SettingError
 from clozeworks.tasks.task import Task, command_name, task_class, task_classes
@@ -29,22 +30,22 @@ Files = Annotated[list[str] | None, Parameter(negative="")]
 
 
 @app.default
-def recipe(
-    file: Path, /, *changes: str, device: Annotated[str | None, Parameter(alias="-d")] = None
-) -> None:
+def recipe(file: Path, /, *changes: str, training: FinetuneOptions | None = None) -> None:
     """Fine-tune as a recipe says.
 
     Args:
-        file: A TOML file with run, model, task, data and what else differs from the defaults.
-        changes: Settings to change, for example training.epochs=5.
-        device: cpu, cuda or mps; the best available one if not given.
+        file: A TOML file with run, model, task, data and what else differs from the defaults, which
+            `clozeworks init finetune` writes.
+        changes: Settings to change, for example training.layer_decay=0.9.
+        training: Settings that have an option of their own.
     """
     if file.suffix != ".toml":
         raise InputError(
             f"{file} is neither a task nor a recipe; write finetune "
             f"{'|'.join(map(command_name, task_classes()))} MODEL TRAIN, or name a .toml file."
         )
-    _run(file, changes, ["finetune", str(file), *changes], device)
+    training = training or FinetuneOptions()
+    _run(file, changes, ["finetune", str(file), *changes, *training.words()], training)
 
 
 def _command(kind: type[Task[Any, Any]]) -> None:
@@ -56,33 +57,34 @@ def _command(kind: type[Task[Any, Any]]) -> None:
     def run(
         model: str,
         /,
-        *train: str,
+        *train: Annotated[str, Parameter(required=True)],
         dev: Files = None,
         out: Annotated[Path | None, Parameter(alias="-o")] = None,
         columns: str | None = None,
         seeds: int = 1,
         skip_bad_rows: Annotated[bool, Parameter(negative="")] = False,
         probe: Annotated[bool, Parameter(negative="")] = False,
-        device: Annotated[str | None, Parameter(alias="-d")] = None,
+        training: FinetuneOptions | None = None,
         reading: FileOptions | None = None,
     ) -> None:
         # The parser reads the help from here.
         from clozeworks.data.labelled.columns import parse_columns
 
         given = (reading or FileOptions()).given()
+        training = training or FinetuneOptions()
         words = ["finetune", task, model, *train]
         options: dict[str, Any] = {
             "--dev": dev or [],
             "--out": [str(out)] if out else [],
             "--columns": [columns] if columns else [],
             "--seeds": [str(seeds)] if seeds != 1 else [],
-            "--device": [device] if device else [],
             **{option_name(name): [str(value)] for name, value in given.items()},
         }
         for name, values in options.items():
             words += [part for value in values for part in (name, value)]
         words += ["--skip-bad-rows"] if skip_bad_rows else []
         words += ["--probe"] if probe else []
+        words += training.words()
         files = [word for word in train if "=" not in word or Path(word).exists()]
         changes = [word for word in train if word not in files]
         if not files:
@@ -100,15 +102,20 @@ def _command(kind: type[Task[Any, Any]]) -> None:
             "data": data,
             "seeds": list(range(seeds)),
         }
-        _run(recipe, changes, words, device, probe=probe)
+        # What has an option here is named by it; the rest as in a recipe.
+        own = ("dev", "columns", "skip_bad_rows", *FILE_OPTIONS)
+        spelled = {f"data.{name}": option_name(name) for name in own}
+        spelled |= {"run": "--out", "seeds": "--seeds", "data.train": "TRAIN", "model": "MODEL"}
+        _run(recipe, changes, words, training, spelled, probe=probe)
 
     run.__doc__ = f"""Fine-tune a model to {kind.summary}.
 
     Args:
         model: A model folder or hub name.
-        train: Labelled files (csv, tsv, jsonl, parquet, CoNLL columns, CoNLL-U, SQuAD json; packed
-            or not), and settings to change, for example training.epochs=5; with
+        train: Labelled files (csv, tsv, jsonl, parquet, CoNLL columns, CoNLL-U, SQuAD json;
+            compressed or not), and settings to change, for example training.layer_decay=0.9; with
             search.learning_rates=[2e-5,5e-5] (also epochs, batch_sizes, trials) several are tried.
+            `clozeworks init finetune {task}` writes all settings to a file.
         dev: A file to evaluate on; a part of the training files if not given. May be given several
             times.
         out: The folder of the run; TASK-run if not given.
@@ -116,7 +123,7 @@ def _command(kind: type[Task[Any, Any]]) -> None:
         seeds: How many models are trained, with seeds from 0; the best one is kept.
         skip_bad_rows: Drop and count rows that cannot be used.
         probe: Also measure what the frozen model's layers are worth, on the same items.
-        device: cpu, cuda or mps; the best available one if not given.
+        training: Settings that have an option of their own.
         reading: How files are read.
     """
     app.command(run, name=task)
@@ -126,31 +133,44 @@ def _run(
     source: Path | dict[str, Any],
     changes: Sequence[str],
     words: list[str],
-    device: str | None,
+    options: FinetuneOptions,
+    spelled: Mapping[str, str] | None = None,
     *,
     probe: bool = False,
 ) -> None:
+    """Trains as a recipe says, with settings changed by words and by options.
+
+    `spelled` are the options of settings that the recipe was made from.
+    """
+    from clozeworks.jobs.pretrain.recipe import changed
+    from clozeworks.jobs.short_forms import FINETUNE
+
+    with respelled({**(spelled or {}), **options.spelled(FINETUNE)}):
+        every = options.changes(changes, FINETUNE)
+        _train(changed(source, every), words, probe=probe)
+
+
+def _train(data: dict[str, Any], words: list[str], *, probe: bool) -> None:
     from clozeworks.jobs.finetune import job
     from clozeworks.jobs.finetune.recipe import read_finetune_recipe
     from clozeworks.jobs.finetune.search import search
-    from clozeworks.jobs.pretrain.recipe import changed
 
-    data = changed(source, changes)
     searches = "search" in data
     settled = read_finetune_recipe({key: data[key] for key in data if key != "search"})
     kind = task_class(settled.task["kind"])
     if probe and not kind.can_probe:
-        able = [command_name(name) for name, each in task_classes().items() if each.can_probe]
-        raise SettingError("--probe", SET, f"it is for {', '.join(able)}", "leave it out")
+        from clozeworks.cli.commands.probe import TASKS
+
+        raise SettingError("--probe", SET, f"it is for {', '.join(TASKS)}", "leave it out")
     if probe and searches:
         rule = "it cannot be combined with a search"
         raise SettingError("--probe", SET, rule, "use clozeworks probe instead")
     command = resume_command(words)
     with training(command) as progress:
         trained = (
-            search(data, callback=progress, device=device)
+            search(data, callback=progress)
             if searches
-            else job.finetune(settled, callback=progress, device=device)
+            else job.finetune(settled, callback=progress)
         )
     _report(trained, kind.item_type, command)
     if probe and isinstance(trained, job.Finetuned) and trained.model is not None:

@@ -9,6 +9,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from cyclopts import App, Parameter
 
+from clozeworks.cli.computing import ComputingOptions
 from clozeworks.cli.inputs import print_notes
 from clozeworks.cli.outputs import open_output, uninterrupted
 from clozeworks.cli.predict import ReadingOptions, dropped_rows, needs_escapes, nothing
@@ -119,6 +120,7 @@ def generate(
     chat: Annotated[bool, Parameter(negative="")] = False,
     settings: Settings | None = None,
     options: PromptOptions | None = None,
+    computing: ComputingOptions | None = None,
 ) -> None:
     """Continue a text (GPT, LLaMA), or answer it (T5).
 
@@ -133,6 +135,7 @@ def generate(
         chat: Take each prompt as a user's message in a chat, and generate the assistant's turn.
         settings: How texts are generated.
         options: How prompts are read and texts written.
+        computing: Where the model computes.
     """
     chosen = (settings or Settings()).read()
     options = options or PromptOptions()
@@ -145,9 +148,7 @@ def generate(
         rule = "text for people shows no alternatives"
         raise SettingError("top_logprobs", chosen.top_logprobs, rule, "add --json, or leave it out")
 
-    from clozeworks.language_model import load
-
-    loaded = load(model)
+    loaded = (computing or ComputingOptions()).load(model)
     writer = loaded.writer(chat=chat)  # complains if the model cannot
     if chat and not loaded.tokenizer.has_chat_template:
         print("The tokenizer has no chat template; a plain one is used.", file=sys.stderr)

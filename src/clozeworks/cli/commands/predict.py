@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
+from clozeworks.cli.computing import ComputingOptions
 from clozeworks.cli.predict import Options, answer_all
 from clozeworks.errors import InputError
 from clozeworks.wording import counted
@@ -25,9 +26,15 @@ def app_of(kind: str) -> App:
     app = App(name=f"clozeworks {command_name(kind)}", help_format="plaintext", version_flags=[])
     options_type = _options(task)
 
-    def predict(model: str, /, *inputs: str, options: Any = None) -> None:
+    def predict(
+        model: str,
+        /,
+        *inputs: Annotated[str, Parameter(required=True)],
+        options: Any = None,
+        computing: ComputingOptions | None = None,
+    ) -> None:
         # The parser reads the help from here.
-        _predict(task, model, inputs, options or options_type())
+        _predict(task, model, inputs, options or options_type(), computing or ComputingOptions())
 
     predict.__doc__ = _help(task)
     predict.__annotations__["options"] = options_type | None
@@ -83,11 +90,16 @@ def _help(task: "type[Task[Any, Any]]") -> str:
         inputs: {texts.capitalize()}; or a file ({suffixes}; compressed or not); or - for the lines
             of standard input{between}.
         options: How items are read and answers written.
+        computing: Where the model computes.
     """
 
 
 def _predict(
-    kind: "type[Task[Any, Any]]", model: str, inputs: tuple[str, ...], options: Any
+    kind: "type[Task[Any, Any]]",
+    model: str,
+    inputs: tuple[str, ...],
+    options: Any,
+    computing: ComputingOptions,
 ) -> None:
     item, chosen = kind.item_type, {name: getattr(options, name) for name in kind.command_options}
     top = chosen.get("top")
@@ -110,8 +122,6 @@ def _predict(
         last = whole_text(last, options.file_format()) if item.shares_text else last
         items, bad = one_item((*first, last), item), BadRows()
 
-    from clozeworks.language_model import load
-
-    loaded = load(model)
+    loaded = computing.load(model)
     task, change = loaded.task_for(kind).configured(**chosen)
     answer_all(loaded, task, items, bad, options, top=top, change=change)

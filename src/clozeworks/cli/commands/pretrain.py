@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from signal import SIGINT
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from clozeworks.cli.main import Terminated
+from clozeworks.cli.training import TrainingOptions, respelled
 
 if TYPE_CHECKING:
     from clozeworks.display.training import TrainingProgress
@@ -28,7 +29,7 @@ def pretrain(
     recipe: Path,
     /,
     *changes: str,
-    device: Annotated[str | None, Parameter(alias="-d")] = None,
+    options: TrainingOptions | None = None,
 ) -> None:
     """Train a model on a corpus, as a recipe says. Run it again to resume.
 
@@ -36,18 +37,21 @@ def pretrain(
         recipe: A TOML file, which `clozeworks init pretrain` writes; or the name of one of
             `clozeworks recipes`.
         changes: Settings to change, for example training.steps=2000.
-        device: cpu, cuda or mps; the best available one if not given.
+        options: Settings that have an option of their own.
     """
     from clozeworks.jobs.pretrain import job
     from clozeworks.jobs.pretrain.recipe import read_recipe
+    from clozeworks.jobs.short_forms import PRETRAIN
     from clozeworks.recipes import recipe_file
 
+    options = options or TrainingOptions()
     is_name = not recipe.suffix and recipe.name == str(recipe) and not recipe.exists()
-    settled = read_recipe(recipe_file(str(recipe)) if is_name else recipe, changes)
-    where = ["--device", device] if device else []
-    command = resume_command(["pretrain", str(recipe), *changes, *where])
-    with training(command) as progress:
-        trained = job.pretrain(settled, callback=progress, device=device)
+    file = recipe_file(str(recipe)) if is_name else recipe
+    command = resume_command(["pretrain", str(recipe), *changes, *options.words()])
+    with respelled(options.spelled(PRETRAIN)):
+        settled = read_recipe(file, options.changes(changes, PRETRAIN))
+        with training(command) as progress:
+            trained = job.pretrain(settled, callback=progress)
     if not trained.outcome.finished and trained.report is not None:
         say(f"Curves and everything else, so far: {trained.report}")
     check_finished(trained.outcome, command)

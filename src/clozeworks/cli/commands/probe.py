@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
+from clozeworks.cli.computing import ComputingOptions
 from clozeworks.cli.inputs import LabelledOptions
 from clozeworks.display.table import aligned
-from clozeworks.errors import InputError, UnknownName
+from clozeworks.errors import UnknownName
+from clozeworks.tasks.task import command_name, task_class, task_classes
 from clozeworks.wording import as_json, counted
 
 if TYPE_CHECKING:
@@ -17,12 +19,15 @@ if TYPE_CHECKING:
 app = App(name="clozeworks probe", help_format="plaintext", version_flags=[])
 
 
+TASKS = [command_name(kind) for kind, each in task_classes().items() if each.can_probe]
+
+
 @app.default
 def probe(
-    task: str,
+    task: Annotated[str, Parameter(help=f"The task of the data: {', '.join(TASKS)}.")],
     model: str,
     /,
-    *train: Path,
+    *train: Annotated[Path, Parameter(required=True)],
     dev: Annotated[list[Path] | None, Parameter(negative="")] = None,
     layers: str | None = None,
     pooling: str | None = None,
@@ -33,6 +38,7 @@ def probe(
     overwrite: Annotated[bool, Parameter(negative="")] = False,
     json_text: Annotated[bool, Parameter(name="--json", negative="")] = False,
     options: LabelledOptions | None = None,
+    computing: ComputingOptions | None = None,
 ) -> None:
     """Measure what a frozen model's layers are worth for a task, with linear probes.
 
@@ -52,18 +58,15 @@ def probe(
         overwrite: Replace that folder if it has content.
         json_text: Print one JSON object.
         options: How labelled files are read.
+        computing: Where the model computes.
     """
     from clozeworks.checkpoints.whole_folder import check_target
     from clozeworks.data.labelled.bad_rows import BadRows
     from clozeworks.data.labelled.reading import read_items
-    from clozeworks.tasks.task import command_name, task_class, task_classes
 
     kind = task_class(task)
     if not kind.can_probe:
-        able = (command_name(name) for name, each in task_classes().items() if each.can_probe)
-        raise UnknownName("task", task, able)
-    if not train:
-        raise InputError("no training file was given; name at least one.")
+        raise UnknownName("task", task, TASKS)
     if out is not None:
         check_target(out, overwrite=overwrite)
     layer_names = None if layers is None else [name.strip() for name in layers.split(",")]
@@ -77,11 +80,10 @@ def probe(
     from clozeworks.display.progress import ProgressBar
     from clozeworks.jobs.probe import job
     from clozeworks.jobs.probe import model as probed_model
-    from clozeworks.language_model import load
 
     if out is not None:
         probed_model.check_written(layer_names)
-    loaded = load(model, dtype="float32")
+    loaded = (computing or ComputingOptions()).load(model, usual="float32")
     if out is not None:
         probed_model.check_head(loaded, known.task)
     with ProgressBar("tokens") as progress:

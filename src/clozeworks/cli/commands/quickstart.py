@@ -25,6 +25,7 @@ def quickstart(
     *changes: str,
     out: Annotated[Path, Parameter(alias="-o")] = Path("quickstart-out"),
     seeds: int = 3,
+    device: Annotated[str | None, Parameter(alias="-d")] = None,
 ) -> None:
     """Train a small BERT on Python's own documentation, and see what it learned. Minutes.
 
@@ -33,15 +34,19 @@ def quickstart(
         out: The folder for text, tokenizer, corpus and run.
         seeds: How often it is fine-tuned on a labelled set, beside fresh weights; 0 to leave that
             out.
+        device: cpu, cuda, cuda:1 (the second GPU), mps (Apple), or auto for the best one that is
+            available; auto if not given.
     """
     from clozeworks.display.training import TrainingProgress
     from clozeworks.jobs.quickstart.job import quickstart as job
 
     begin = time.monotonic()
     with TrainingProgress() as progress:
-        result = job(out, *changes, callback=progress, say=print, seeds=range(seeds))
+        result = job(out, *changes, callback=progress, say=print, seeds=range(seeds), device=device)
     words = ["clozeworks", "quickstart", *changes, "--out", str(out)]
-    command = shlex.join([*words, "--seeds", str(seeds)] if seeds != 3 else words)
+    words += ["--seeds", str(seeds)] if seeds != 3 else []
+    words += ["--device", device] if device else []
+    command = shlex.join(words)
     if result.after is not None and seeds and result.bought is None:
         print(f"Stopped; nothing is lost. Go on with: {command}", file=sys.stderr)
         raise SystemExit(TRY_AGAIN)

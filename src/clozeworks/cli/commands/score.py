@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
+from clozeworks.cli.computing import ComputingOptions
 from clozeworks.cli.inputs import TextOptions, check_minimum
 from clozeworks.cli.outputs import report_unread
 from clozeworks.wording import as_json, counted
@@ -30,6 +31,7 @@ def score(
     batch_tokens: int | None = None,
     json_lines: Annotated[bool, Parameter(name="--json", negative="")] = False,
     reading: TextOptions | None = None,
+    computing: ComputingOptions | None = None,
 ) -> None:
     """Measure how likely texts are under a model, or how likely continuations are.
 
@@ -49,6 +51,7 @@ def score(
         batch_tokens: Tokens per batch.
         json_lines: Print one JSON object per text, with the log probability of every token.
         reading: How texts are read.
+        computing: Where the model computes.
     """
     check_minimum(1, batch_tokens=batch_tokens)
     reading = reading or TextOptions()
@@ -57,9 +60,8 @@ def score(
 
     from clozeworks.display.progress import ProgressBar
     from clozeworks.inference.likelihood import perplexity
-    from clozeworks.language_model import load
 
-    loaded = load(model)
+    loaded = (computing or ComputingOptions()).load(model)
     with ProgressBar("tokens") as progress:
         scores = loaded.score(
             texts.texts,

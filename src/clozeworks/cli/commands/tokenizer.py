@@ -12,7 +12,7 @@ from cyclopts import App, Parameter
 
 from clozeworks.cli.inputs import DocumentOptions, check_minimum, option_name, print_notes
 from clozeworks.display.table import filled
-from clozeworks.errors import SET, InputError, SettingError, UnknownName
+from clozeworks.errors import SET, SettingError, UnknownName
 from clozeworks.wording import counted, visible
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ app = App(
 
 @app.command
 def train(
-    *files: str,
+    *files: Annotated[str, Parameter(required=True)],
     out: Annotated[Path, Parameter(alias="-o")],
     kind: Literal["wordpiece", "bpe", "unigram"] | None = None,
     family: str | None = None,
@@ -79,8 +79,6 @@ def train(
     from clozeworks.jobs.tokenizer import train_tokenizer
     from clozeworks.text.tokenizer.styles import WordPieceStyle
 
-    if not files:
-        raise InputError("no file was named; give files, folders or globs with text.")
     style = _style(kind, family)
     if cased and style.kind != "wordpiece":
         raise SettingError("--cased", SET, f"{style.kind} always keeps case", "leave it out")
@@ -208,7 +206,7 @@ def inspect(folder: str, text: str | None = None, /) -> None:
 def extend(
     model: str,
     /,
-    *files: str,
+    *files: Annotated[str, Parameter(required=True)],
     add: int,
     out: Annotated[Path, Parameter(alias="-o")],
     least: int = 5,
@@ -238,8 +236,6 @@ def extend(
     from clozeworks.text.tokenizer.tokenizer import Tokenizer
     from clozeworks.text.training import extend as extending
 
-    if not files:
-        raise InputError("no file was named; give files, folders or globs with text.")
     check_minimum(1, add=add, least=least)
     check_target(out, overwrite=overwrite)
     begin, reading = time.monotonic(), reading or DocumentOptions()

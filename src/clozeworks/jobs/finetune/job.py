@@ -16,14 +16,15 @@ from clozeworks.checkpoints.whole_folder import fresh_folder
 from clozeworks.engine.callbacks import Callback
 from clozeworks.engine.distributed import ProcessGroup
 from clozeworks.engine.trainer import Outcome
-from clozeworks.errors import OutputError
+from clozeworks.errors import SettingError
 from clozeworks.jobs.finetune.data import LabelledTask, labelled_task
 from clozeworks.jobs.finetune.recipe import FinetuneRecipe, read_finetune_recipe
 from clozeworks.jobs.finetune.report import write_report
 from clozeworks.jobs.finetune.run import FinetuneRun, RunResult
 from clozeworks.language_model import LanguageModel, load
-from clozeworks.runs.folder import MODEL, RECIPE, SEARCH
+from clozeworks.runs.folder import MODEL, RECIPE, RESULT, SEARCH
 from clozeworks.runs.recorder import RunRecorder, open_run
+from clozeworks.runtime.devices import find_device
 from clozeworks.storage.atomic import write_json
 from clozeworks.tasks.metrics.measured import best_of
 from clozeworks.tasks.task import Task
@@ -119,7 +120,7 @@ def finetune(
         changes: Settings to change: `training.epochs=5`.
         callback: The display, or None.
         callbacks: Callbacks of yours; one that fails is reported and does not end the run.
-        device: Where to compute; the best there is if not given.
+        device: Where to compute: cpu, cuda, cuda:1, mps or auto; as the recipe says if not given.
 
     Raises:
         SettingError: If a setting cannot be used, or is not the one the run was begun with.
@@ -130,7 +131,7 @@ def finetune(
         recipe = read_finetune_recipe(recipe, changes)
     elif changes:
         recipe = read_finetune_recipe(config.plain(recipe), changes)
-    folder = Path(recipe.run)
+    folder, device = Path(recipe.run), str(find_device(device or recipe.device))
     start = load(recipe.model, dtype=torch.float32)
     data = labelled_task(recipe, start)
     opened = open_run("finetune", folder, recipe.logging, callback, callbacks, device)
@@ -155,7 +156,7 @@ def _run(
         for seed in recipe.seeds
     ]
     if ranks.leads:
-        _check_kind(recipe, folder)
+        _check_folder(recipe, folder)
         for part in parts:  # all of them, before anything is written
             part.check()
         write_json(folder / RECIPE, config.plain(recipe))
@@ -191,21 +192,25 @@ def _run(
     return done
 
 
-def _check_kind(recipe: FinetuneRecipe, folder: Path) -> None:
-    """Refuses a folder that holds another task, or a search."""
-    path = folder / RECIPE
+def _check_folder(recipe: FinetuneRecipe, folder: Path) -> None:
+    """Refuses a folder that holds another task, a search, or seeds that would be left out."""
+    another = "name another folder"
     if (folder / SEARCH).exists():
-        raise OutputError(
-            f"{folder} holds a search of settings; name another folder with run=FOLDER, or go on "
-            "with the search."
-        )
-    if path.exists():
-        before = config.read_json(path).get("task", {})
-        if before.get("kind") != recipe.task["kind"]:
-            raise OutputError(
-                f"{folder} holds a run of {before.get('kind', 'another kind')!r}, and the task is "
-                f"{recipe.task['kind']!r}; name another folder with run=FOLDER."
-            )
+        advice = f"{another}, or go on with the search"
+        raise SettingError("run", str(folder), "it holds a search of settings", advice)
+    before = config.read_json(folder / RECIPE, optional=True)
+    if not before:
+        return
+    kind = before.get("task", {}).get("kind", "another kind")
+    if kind != recipe.task["kind"]:
+        rule = f"it holds a run of {kind!r}, and the task is {recipe.task['kind']!r}"
+        raise SettingError("run", str(folder), rule, another)
+    seeds = before.get("seeds", [])
+    done = [seed for seed in seeds if (folder / f"seed-{seed}" / RESULT).exists()]
+    if not {*done} <= {*recipe.seeds}:
+        rule = f"`run` holds the seeds {', '.join(map(str, done))}, and its model is the best of "
+        rule += "them"
+        raise SettingError("seeds", list(recipe.seeds), rule, f"have them all, or {another}")
 
 
 def _finish(done: Finetuned) -> None:

@@ -94,6 +94,8 @@ class FinetuneRecipe:
     checkpointing: Checkpointing = Checkpointing()
     seeds: Annotated[tuple[RandomSeed, ...], Bound("one seed or more", bool)] = (0,)
     """One model is trained for each; the best on the dev set is kept."""
+    device: Annotated[str, NOT_EMPTY] = "auto"
+    """Where to compute: cpu, cuda, cuda:1, mps, or auto for the best one that is available."""
 
     def __post_init__(self) -> None:
         kind, leave_out = self.task.get("kind", MISSING), "leave it out"

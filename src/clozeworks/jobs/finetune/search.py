@@ -28,7 +28,7 @@ from clozeworks.data.labelled.splitting import split
 from clozeworks.engine.callbacks import Callback
 from clozeworks.engine.distributed import ProcessGroup
 from clozeworks.engine.trainer import Outcome
-from clozeworks.errors import MISSING, InputError, OutputError, SettingError
+from clozeworks.errors import MISSING, InputError, SettingError
 from clozeworks.inference.predict import answers
 from clozeworks.jobs.finetune.data import LabelledTask, labelled_task
 from clozeworks.jobs.finetune.recipe import FinetuneRecipe, read_finetune_recipe
@@ -41,6 +41,7 @@ from clozeworks.rng import RandomStream
 from clozeworks.runs.folder import MODEL, RECIPE, SEARCH
 from clozeworks.runs.recorder import RunRecorder, open_run
 from clozeworks.runs.session import FREE, differences
+from clozeworks.runtime.devices import find_device
 from clozeworks.spec import AtLeast, PositiveFloat, PositiveInt, spec
 from clozeworks.storage.atomic import write_json
 from clozeworks.tasks.metrics.measured import Measured, best_of
@@ -175,7 +176,7 @@ def search(
         changes: Settings to change: `search.trials=4`.
         callback: The display, or None.
         callbacks: Callbacks of yours; one that fails is reported and does not end the run.
-        device: Where to compute; the best there is if not given.
+        device: Where to compute: cpu, cuda, cuda:1, mps or auto; as the recipe says if not given.
 
     Raises:
         SettingError: If a setting cannot be used.
@@ -189,6 +190,7 @@ def search(
     budget: Search = config.read(Search, data.pop("search"), "search")
     budget.check(data.get("training", {}))
     recipe = read_finetune_recipe(data)
+    device = str(find_device(device or recipe.device))
     start = load(recipe.model, dtype=torch.float32)
     labelled = labelled_task(recipe, start)
     folder = Path(recipe.run)
@@ -314,10 +316,8 @@ class _Searching:
         if before is None and (self.folder / RECIPE).exists():
             other = ["it holds a run without a search"]
         if other:
-            raise OutputError(
-                f"{self.folder} was begun as something else: {'; '.join(other[:8])}; name "
-                "another folder with run=FOLDER."
-            )
+            rule = f"it was begun as something else: {'; '.join(other[:8])}"
+            raise SettingError("run", str(self.folder), rule, "name another folder")
         write_json(self.folder / RECIPE, recipe)  # from here on the folder is a run
         if before is None:
             write_json(self.folder / SEARCH, {"plan": plan})

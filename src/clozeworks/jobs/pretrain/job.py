@@ -53,7 +53,7 @@ def pretrain(
         changes: Settings to change: `training.steps=2000`.
         callback: The display, or None.
         callbacks: Callbacks of yours; one that fails is reported and does not end the run.
-        device: Where to compute; the best there is if not given.
+        device: Where to compute: cpu, cuda, cuda:1, mps or auto; as the recipe says if not given.
 
     Raises:
         SettingError: If a setting cannot be used, or is not the one the run was begun with.
@@ -64,7 +64,9 @@ def pretrain(
     elif changes:
         recipe = read_recipe(config.plain(recipe), changes)
     recipe, folder = recipe.settled(), Path(recipe.run)
-    opened = open_run("pretrain", folder, recipe.logging, callback, callbacks, device)
+    opened = open_run(
+        "pretrain", folder, recipe.logging, callback, callbacks, device or recipe.device
+    )
     with opened as (ranks, recorder):
         done = _Run(recipe, folder, ranks, recorder).run()
         recorder.end(finished=done.model is not None, step=done.outcome.step)
@@ -114,8 +116,8 @@ class _Run:
         if snapshot is None and (self.folder / MODEL).exists():
             raise OutputError(
                 f"{self.folder / MODEL} is there, but no snapshot to go on from; the run would "
-                "begin again at the first step; name another folder with run=FOLDER, or remove "
-                "this one."
+                "begin again at the first step; name another folder for the run, or remove this "
+                "one."
             )
         step = snapshot.step if snapshot else 0
         loaders = self._loaders(stages, workers)

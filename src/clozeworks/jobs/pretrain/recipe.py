@@ -90,6 +90,8 @@ class Recipe:
     checkpointing: Checkpointing = Checkpointing()
     seed: RandomSeed = 0
     """Decides everything random: first weights, order, masks, dropout."""
+    device: Annotated[str, NOT_EMPTY] = "auto"
+    """Where to compute: cpu, cuda, cuda:1, mps, or auto for the best one that is available."""
 
     def __post_init__(self) -> None:
         training = self.training

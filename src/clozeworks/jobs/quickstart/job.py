@@ -23,6 +23,7 @@ from clozeworks.jobs.pretrain.summary import Pretrained
 from clozeworks.jobs.quickstart.python_documentation import python_documentation
 from clozeworks.jobs.quickstart.task import AREAS, SEEDS, Bought, what_it_bought
 from clozeworks.language_model import LanguageModel, load
+from clozeworks.runtime.devices import find_device
 from clozeworks.storage.atomic import atomic_file, write_text
 from clozeworks.text.training.train import train_from_iterator
 
@@ -90,7 +91,12 @@ class Started:
 
 
 def quickstart(
-    folder: Path, *changes: str, callback: Callback, say: Say, seeds: Sequence[int] = SEEDS
+    folder: Path,
+    *changes: str,
+    callback: Callback,
+    say: Say,
+    seeds: Sequence[int] = SEEDS,
+    device: str | None = None,
 ) -> Started:
     """Does everything, or what is left of it when it was stopped.
 
@@ -100,10 +106,13 @@ def quickstart(
         callback: Who is told about the training.
         say: Told what is done now.
         seeds: The seeds of fine-tuning; none to leave that out.
+        device: Where to compute; as the recipe says if not given, and the best there is otherwise.
 
     Raises:
+        SettingError: If this machine has no such device.
         OutputError: If the folder holds something else.
     """
+    find_device(device)
     check_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
     corpus = _corpus(folder, say)
@@ -114,14 +123,14 @@ def quickstart(
     fresh = starting_model(recipe.model, objective, corpus, recipe.seed)
     before = _filled(fresh)
     say("A small BERT learns from it.")
-    trained = pretrain(recipe, callback=callback)
+    trained = pretrain(recipe, callback=callback, device=device)
     if trained.model is None:
         return Started(folder, trained, before, None)
     after, bought = _filled(load(trained.model)), None
     if seeds:
         say("What that bought: it learns which area of the library a docstring is about.")
         bought = what_it_bought(
-            folder / AREAS, trained.model, fresh, callback=callback, seeds=seeds
+            folder / AREAS, trained.model, fresh, callback=callback, seeds=seeds, device=device
         )
     return Started(folder, trained, before, after, bought)
 

@@ -50,7 +50,13 @@ class Bought:
 
 
 def what_it_bought(
-    folder: Path, model: Path, fresh: LanguageModel, *, callback: Callback, seeds: Sequence[int]
+    folder: Path,
+    model: Path,
+    fresh: LanguageModel,
+    *,
+    callback: Callback,
+    seeds: Sequence[int],
+    device: str | None = None,
 ) -> list[Bought] | None:
     """Compares the three ways; goes on where it was stopped.
 
@@ -66,9 +72,8 @@ def what_it_bought(
             continue
         rows = read_labelled(train, "classify")
         for way, start in (("pre-trained", model), ("fresh weights", folder / FRESH)):
-            done = finetune(
-                _recipe(folder, name, way, start, train, sets["dev"], seeds), callback=callback
-            )
+            recipe = _recipe(folder, name, way, start, train, sets["dev"], seeds)
+            done = finetune(recipe, callback=callback, device=device)
             if done.model is None:
                 return None
             values = tuple(result.measured.values["accuracy"] for result in done.results)
