@@ -2,6 +2,7 @@
 
 import json
 
+from clozeworks.jobs.finetune.recipe import read_finetune_recipe
 from clozeworks.jobs.pretrain.recipe import read_recipe
 
 
@@ -78,3 +79,40 @@ def test_a_recipe_that_comes_along_is_written_and_read(command, tmp_path, monkey
     assert wrong.code == 2 and "Did you mean 'laptop-english'?" in wrong.err
     both = command("init", "pretrain", "x.toml", "--like", "ul2", "--size", "bert-tiny")
     assert "--size is 'bert-tiny'; --like ul2 states its own" in both.err
+
+
+def test_a_recipe_of_fine_tuning_has_every_setting_of_its_task(tmp_path, command, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = command("init", "finetune", "tag", "--model", "my-model", "--train", "a.conll")
+    assert (found.code, found.err) == (0, "")
+    assert found.out.splitlines() == [
+        "recipe.toml: tag with my-model on a.conll; every setting is there.",
+        "Train with: clozeworks finetune recipe.toml",
+    ]
+    recipe = read_finetune_recipe(tmp_path / "recipe.toml")
+    assert (recipe.run, recipe.model, recipe.task["kind"]) == ("tag-run", "my-model", "tag")
+    assert "#crf = false" in (tmp_path / "recipe.toml").read_text()
+
+
+def test_the_recipe_of_fine_tuning_trains_as_it_is(tmp_path, command, tiny_models):
+    rows = tmp_path / "rows.csv"
+    lines = [f"the {word} is {word},{word}" for word in ("cat", "dog")]
+    rows.write_text("\n".join(["text,label", *lines * 10]) + "\n")
+    path, run = tmp_path / "my.toml", tmp_path / "run"
+    typed = ["init", "finetune", "classify", path, "--model", tiny_models["bert"]]
+    assert command(*typed, "--train", rows, "--run", run).code == 0
+    found = command("finetune", path, "--steps", "1")
+    assert found.code == 0, found.err
+    assert (run / "model" / "config.json").exists()
+
+
+def test_refusals_of_fine_tuning(tmp_path, refused):
+    path = tmp_path / "recipe.toml"
+    path.write_text("mine")
+    words = ["init", "finetune", "classify", path]
+    refused(f"{path} exists; name another file, or remove it first.", *words)
+    refused(
+        "task is 'clasify'; known: answer, classify, compare, tag, text-to-text. "
+        "Did you mean 'classify'?",
+        "init", "finetune", "clasify", tmp_path / "other.toml",
+    )  # fmt: skip

@@ -1,6 +1,9 @@
 """Every recipe can be read, and a shrunken one trains; written ones read as the defaults."""
 
 import dataclasses
+import re
+import tomllib
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -9,10 +12,17 @@ from clozeworks import config
 from clozeworks.engine.param_groups import Freezing
 from clozeworks.engine.settings import Checkpointing, Evaluation, Logging, Training
 from clozeworks.families.family import published_sizes
+from clozeworks.jobs.finetune.recipe import (
+    FROM_DATA,
+    FinetuneRecipe,
+    LabelledData,
+    read_finetune_recipe,
+)
 from clozeworks.jobs.pretrain.job import pretrain
 from clozeworks.jobs.pretrain.recipe import Data, Recipe, StageSettings, Start, read_recipe
-from clozeworks.jobs.recipe_text import field_help, recipe_text, toml
+from clozeworks.jobs.recipe_text import field_help, finetune_text, recipe_text, toml
 from clozeworks.objectives.published import PUBLISHED
+from clozeworks.tasks.task import task_classes
 
 FOLDER = Path(__file__).resolve().parents[3] / "src" / "clozeworks" / "recipes"
 RECIPES = sorted(FOLDER.glob("*.toml"))
@@ -166,3 +176,35 @@ def test_every_setting_has_its_help_in_the_file():
 def test_values():
     assert toml(None) == '"none"'
     assert toml({"a b": [True, 1e-08, "x"]}) == '{"a b" = [true, 1e-08, "x"]}'
+
+
+@pytest.mark.parametrize("kind", sorted(task_classes()))
+def test_a_recipe_of_fine_tuning_holds_every_setting_with_its_default(kind, tmp_path):
+    """Whoever removes every # has the recipe that says nothing."""
+    least = {"run": "r", "model": "m", "task": {"kind": kind}, "data": {"train": ["a.csv"]}}
+    text = finetune_text(read_finetune_recipe(least))
+    path = tmp_path / "recipe.toml"
+    path.write_text(re.sub(r"(?m)^#(?! )", "", text), encoding="utf-8")
+    written, plain = read_finetune_recipe(path), read_finetune_recipe(least)
+    assert replace(written, task=plain.task) == plain
+    task = task_classes()[kind]
+    required = {"labels": ("a", "b")} if "labels" in task.__dataclass_fields__ else {}
+    settings = {key: value for key, value in written.task.items() if key != "kind"}
+    assert config.read(task, {**settings, **required}) == config.read(task, required)
+    assert text.count("#") > 100
+    for cls in (FinetuneRecipe, LabelledData, Training, task):
+        for name in {field.name for field in fields(cls)} - {*FROM_DATA, "formats"}:
+            assert re.search(rf"(?m)^(#?{name} = |\[(\w+\.)*{name}\]|# .*\b{name} = )", text), name
+
+
+def test_a_recipe_of_fine_tuning_that_is_not_touched_says_nothing(tmp_path):
+    least = {"run": "r", "model": "m", "task": {"kind": "classify"}, "data": {"train": ["a.csv"]}}
+    path = tmp_path / "recipe.toml"
+    path.write_text(finetune_text(read_finetune_recipe(least)), encoding="utf-8")
+    assert tomllib.loads(path.read_text())["training"] == {
+        "optimizer": {},
+        "schedule": {},
+        "freezing": {},
+    }
+    plain = read_finetune_recipe(least)
+    assert replace(read_finetune_recipe(path), task=plain.task) == plain

@@ -4,10 +4,19 @@ import json
 import re
 import shlex
 from pathlib import Path
+from typing import Annotated
 
-from cyclopts import App
+from cyclopts import App, Parameter
 
-app = App(name="clozeworks init", help_format="plaintext", version_flags=[])
+from clozeworks import registry
+from clozeworks.cli.inputs import task_parameter
+
+app = App(
+    name="clozeworks init",
+    help="Write a recipe to start from: a TOML file with every setting.",
+    help_format="plaintext",
+    version_flags=[],
+)
 
 # A run of this many steps is short enough to try and long enough to learn something.
 STEPS = 10_000
@@ -35,14 +44,13 @@ def pretrain(
         objective: bert, roberta, t5, gpt2 or another paper's name; bert if not given.
         run: The folder of the run; run if not given.
     """
-    from clozeworks.errors import OutputError, SettingError, UnknownName
+    from clozeworks.errors import SettingError, UnknownName
     from clozeworks.families.family import published_sizes
     from clozeworks.jobs.pretrain.recipe import read_recipe
     from clozeworks.jobs.recipe_text import recipe_text
     from clozeworks.storage.atomic import atomic_file
 
-    if file.exists() or file.is_symlink():
-        raise OutputError(f"{file} exists; name another file, or remove it first.")
+    _check_new(file)
     if like is not None:
         for name, value in (("--size", size), ("--objective", objective)):
             if value is not None:
@@ -75,6 +83,52 @@ def pretrain(
             quoted = shlex.quote(str(target))
             print(f"Make the corpus: clozeworks corpus build TEXTS --tokenizer DIR --out {quoted}")
     print(f"Train with: clozeworks pretrain {shlex.quote(str(file))}")
+
+
+@app.command
+def finetune(
+    task: Annotated[str, task_parameter("The task")] = "classify",
+    file: Path = Path("recipe.toml"),
+    /,
+    *,
+    model: str = "model",
+    train: Annotated[list[str] | None, Parameter(negative="")] = None,
+    run: Path | None = None,
+) -> None:
+    """Write a recipe for fine-tuning, with every setting of a task, its help and its default.
+
+    Args:
+        task: The task.
+        file: The file to write.
+        model: The model folder or hub name to fine-tune.
+        train: A labelled file to train on; train.csv if not given. May be given several times.
+        run: The folder of the run; TASK-run if not given.
+    """
+    from clozeworks.jobs.finetune.recipe import read_finetune_recipe
+    from clozeworks.jobs.recipe_text import finetune_text
+    from clozeworks.storage.atomic import atomic_file
+    from clozeworks.tasks.task import task_class
+
+    _check_new(file)
+    kind = registry.kind(task_class(task))
+    settings = {
+        "run": str(run or f"{task}-run"),
+        "model": model,
+        "task": {"kind": kind},
+        "data": {"train": train or ["train.csv"]},
+    }
+    recipe = read_finetune_recipe(settings)
+    with atomic_file(file, "w", overwrite=False) as opened:
+        opened.write(finetune_text(recipe))
+    print(f"{file}: {task} with {model} on {', '.join(recipe.data.train)}; every setting is there.")
+    print(f"Train with: clozeworks finetune {shlex.quote(str(file))}")
+
+
+def _check_new(file: Path) -> None:
+    from clozeworks.errors import OutputError
+
+    if file.exists() or file.is_symlink():
+        raise OutputError(f"{file} exists; name another file, or remove it first.")
 
 
 def _text_like(file: Path, like: str, run: Path | None, corpus: Path | None) -> str:

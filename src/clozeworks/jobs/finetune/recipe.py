@@ -24,6 +24,9 @@ from clozeworks.objectives.scheduled_sampling import Sampling
 from clozeworks.spec import NOT_EMPTY, Above, Below, Bound, PositiveInt, RandomSeed, spec
 from clozeworks.tasks.task import task_classes
 
+# Fields of tasks that follow from the data, and are no settings.
+FROM_DATA = ("labels", "problem", "standardization")
+
 
 @spec
 class LabelledData(FileFormat):
