@@ -18,6 +18,7 @@ WHOLE = "it must be a whole number from 1 to 2,147,483,647; correct it."
 def set_config(folder, **changes):
     path = folder / "config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    (folder / "clozeworks.json").unlink(missing_ok=True)  # as if another library had written it
 
 
 @pytest.mark.parametrize(
@@ -111,6 +112,7 @@ def test_config_files(refused, bert_model, content, sentence):
 def test_a_byte_order_mark_does_no_harm(command, bert_model):
     path = bert_model / "config.json"
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    (bert_model / "clozeworks.json").unlink()
     assert command("fill", bert_model, "a [MASK]").code == 0
 
 
@@ -131,6 +133,7 @@ def test_no_config(refused, bert_model):
 def test_a_tokenizer_larger_than_the_embeddings(refused, bert_model, tiny_models):
     content = (tiny_models["roberta"] / "tokenizer.json").read_bytes()
     (bert_model / "tokenizer.json").write_bytes(content)
+    (bert_model / "clozeworks.json").unlink()
     refused(
         f"{bert_model}: the tokenizer has 387 entries, but the embeddings have only 115 rows; they "
         "do not belong together; restore the tokenizer files.",
@@ -141,15 +144,23 @@ def test_a_tokenizer_larger_than_the_embeddings(refused, bert_model, tiny_models
 def test_a_changed_tokenizer(refused, command, bert_model):
     from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
-    saved = Tokenizer.load(bert_model).fingerprint
+    saved = Tokenizer.load(bert_model)
     path = bert_model / "tokenizer_config.json"
     stated = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps({**stated, "do_lower_case": False}), encoding="utf-8")
-    found = Tokenizer.load(bert_model).fingerprint
+    advice = (
+        "restore it, or, if the change is meant, accept it with: clozeworks verify "
+        f"{bert_model} --accept"
+    )
+    refused(f"{path} is not as it was saved: its size is another; {advice}", *("show", bert_model))
+    # Saved by Clozeworks it is whole, but another one than the weights were trained with.
+    other = saved.lowercased.with_chat_template("none")
+    other._backend.normalizer = None
+    other.save(bert_model)
+    found = Tokenizer.load(bert_model)
     refused(
         f"{bert_model}: the tokenizer is not the one this model was saved with (fingerprint "
-        f"{found[:19]}…, saved {saved[:19]}…); restore its files, or remove clozeworks.json if the "
-        "change is meant.",
+        f"{found.fingerprint[:19]}…, saved {saved.fingerprint[:19]}…); {advice}",
         *("show", bert_model),
     )
     (bert_model / "clozeworks.json").unlink()

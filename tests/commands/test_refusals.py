@@ -327,7 +327,7 @@ def test_a_model_without_what_is_asked(refused, command, bert, tmp_path, bert_mo
         "masked-language-model head.",
         *("fill", body, "a [MASK]"),
     )
-    for name in ("tokenizer.json", "vocab.txt"):
+    for name in ("tokenizer.json", "vocab.txt", "clozeworks.json"):
         (bert_model / name).unlink()
     refused(
         f"{bert_model} has no tokenizer; put tokenizer.json, or vocab.txt, or vocab.json with "

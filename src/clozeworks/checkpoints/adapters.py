@@ -17,11 +17,11 @@ from typing import Any, Protocol
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors.torch import load as load_bytes
 from torch import Tensor
 
 from clozeworks import config as settings
-from clozeworks.checkpoints.folder import NOTES, Checkpoint
+from clozeworks.checkpoints.folder import Checkpoint
 from clozeworks.checkpoints.tasks import noted_task, published_names, with_task
 from clozeworks.checkpoints.tensors import write_file
 from clozeworks.checkpoints.whole_folder import fresh_folder, write_json
@@ -29,6 +29,7 @@ from clozeworks.core.model import Model
 from clozeworks.errors import CheckpointError
 from clozeworks.families.family import Config
 from clozeworks.families.weights import OWN, Names
+from clozeworks.storage.checksums import check_files, read_notes, write_notes
 from clozeworks.tasks import answer, classify, tag
 
 CONFIG, WEIGHTS, README = "adapter_config.json", "adapter_model.safetensors", "README.md"
@@ -130,16 +131,16 @@ def write_adapter(
         notes["task"] = checkpoint.notes["task"]
     with fresh_folder(folder) as temporary:
         write_json(temporary / CONFIG, config)
-        write_json(temporary / NOTES, notes)
         if any(_PIECE in name for name in weights):
             (temporary / README).write_text(_PIECES_NOTE, encoding="utf-8")
         write_file(temporary / WEIGHTS, weights)
+        write_notes(temporary, notes)
 
 
 def _merged(checkpoint: Checkpoint, folder: Path) -> Checkpoint:
     """A copy of a checkpoint with an adapter merged into it."""
-    config, weights = _config(folder), _weights(folder)
-    task = noted_task(settings.read_json(folder / NOTES, optional=True), str(folder))
+    config, weights, notes = _config(folder), _weights(folder), read_notes(folder)
+    task = noted_task(notes, str(folder))
     if task is None:
         checkpoint = dataclasses.replace(checkpoint, model=copy.deepcopy(checkpoint.model))
     else:
@@ -185,6 +186,7 @@ def _merged(checkpoint: Checkpoint, folder: Path) -> Checkpoint:
         raise CheckpointError(
             f"{folder} lacks {missing[0]}, which its task needs; restore {WEIGHTS}."
         )
+    check_files(folder, notes)
     with torch.no_grad():
         for ours, tensor in changed.items():
             own[ours].copy_(tensor)
@@ -268,8 +270,8 @@ def _weights(folder: Path) -> dict[str, Tensor]:
             f"{folder} has no {WEIGHTS}; only safetensors are read; save the adapter as such."
         )
     try:
-        return load_file(path)
-    except SafetensorError as error:
+        return load_bytes(path.read_bytes())
+    except (SafetensorError, OSError) as error:
         raise CheckpointError(
             f"{path} is damaged or was cut short ({error}); copy it again."
         ) from error

@@ -1,7 +1,6 @@
 """A model folder in the Hugging Face layout, read and written."""
 
 import dataclasses
-import json
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -30,15 +29,19 @@ from clozeworks.core.model import Model
 from clozeworks.errors import CheckpointError, ClozeworksError, TokenizerError
 from clozeworks.families.family import Config, Family, Parts, family
 from clozeworks.families.weights import Names
+from clozeworks.storage.checksums import NOTES, advice, check_files, read_notes, write_notes
 from clozeworks.text.tokenizer.files import CONVERT, sentence_piece
+from clozeworks.text.tokenizer.files import READ as TOKENIZER_FILES
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 from clozeworks.wording import counted
 
-# What only Clozeworks writes: the fingerprint of the tokenizer the weights were trained with, heads
-# that no published architecture has, the task, and which tokens stood for gaps in training.
-NOTES = "clozeworks.json"
+# What else `clozeworks.json` says: the fingerprint of the tokenizer the weights were trained with,
+# heads that no published architecture has, the task, and which tokens stood for gaps in training.
 KEPT = ("task", "sentinels")
 SHARD_BYTES = 5 * 10**9
+# Loading reads every byte of this much once more, in well under a second, to compare it with its
+# checksum; of larger weights it compares the sizes, and `clozeworks verify` all bytes.
+CHECKED_BYTES = 512 * 2**20
 
 
 @dataclass
@@ -97,7 +100,7 @@ def load(folder: Path, *, dtype: torch.dtype | None = None) -> Checkpoint:
     )
     parts |= _borrowing(family, config, parts, family.architectures[name].parts - parts)
     report.absent = sorted(family.architectures[name].parts - parts)
-    notes = read_json(folder / NOTES, optional=True)
+    notes = read_notes(folder)
     blueprint = _with_own_heads(family.blueprint(config, parts), notes, folder / NOTES)
     blueprint = _untie_if_different(blueprint, files, sources, report)
     model = _filled(blueprint, files, sources, names, report, dtype)
@@ -107,7 +110,7 @@ def load(folder: Path, *, dtype: torch.dtype | None = None) -> Checkpoint:
             f"take both from the same model."
         )
     tokenizer = _tokenizer(folder, family, blueprint, notes.get("tokenizer"), report)
-    return Checkpoint(
+    loaded = Checkpoint(
         model=model.eval(),
         family=family,
         config=dict(config),
@@ -119,6 +122,10 @@ def load(folder: Path, *, dtype: torch.dtype | None = None) -> Checkpoint:
         generation=read_generation(folder),
         unread=sentence_piece(folder) if tokenizer is None else None,
     )
+    # Last: what is wrong with a file that cannot be used was said above, and said better.
+    of_tokenizer = TOKENIZER_FILES if tokenizer is not None else frozenset()  # checked by itself
+    check_files(folder, notes, lambda name: name not in of_tokenizer, most=CHECKED_BYTES)
+    return loaded
 
 
 def save(
@@ -173,7 +180,7 @@ def save(
             write_generation(temporary, checkpoint.generation, config)
         if card is not None:
             (temporary / "README.md").write_text(card, encoding="utf-8")
-        (temporary / NOTES).write_text(json.dumps(notes, indent=2) + "\n", encoding="utf-8")
+        write_notes(temporary, notes)
 
 
 def _architecture(config: Config, family: Family, files: WeightFiles, report: LoadReport) -> str:
@@ -343,8 +350,7 @@ def _tokenizer(
     if expected is not None and expected != tokenizer.fingerprint:
         raise TokenizerError(
             f"{folder}: the tokenizer is not the one this model was saved with (fingerprint "
-            f"{tokenizer.fingerprint[:19]}…, saved {str(expected)[:19]}…); restore its files, "
-            f"or remove {NOTES} if the change is meant."
+            f"{tokenizer.fingerprint[:19]}…, saved {str(expected)[:19]}…); {advice(folder)}"
         )
     return tokenizer
 

@@ -20,6 +20,7 @@ from typing import Any
 from clozeworks.checkpoints.whole_folder import check_target, fresh_folder, write_json
 from clozeworks.config import read_json
 from clozeworks.errors import CheckpointError, ClozeworksError
+from clozeworks.storage.checksums import read_notes, write_notes
 
 SINGLE, INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
 # What a converted folder does not take along: weights in other formats.
@@ -76,6 +77,7 @@ def convert(
             metadata = {"total_size": sum(report["size"] for _, report in reports)}
             index = {"metadata": metadata, "weight_map": weight_map}
             write_json(temporary / "model.safetensors.index.json", index)
+        write_notes(temporary, {"format": 1, **read_notes(folder)})
     return Conversion(
         tuple(files),
         sum(len(report["names"]) for _, report in reports),

@@ -1,9 +1,13 @@
 """Weights in safetensors files: one file, or shards with an index. Nothing else is ever opened."""
 
+import json
+import os
 import shlex
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -23,29 +27,51 @@ _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt", "tf
 DTYPES = {
     "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16
 }  # fmt: skip
+# What stands beside weights in some files, such as positions, and is compared but not used.
+_OTHER_DTYPES = {
+    "I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8,
+    "U8": torch.uint8, "BOOL": torch.bool,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """Where a weight stands in its file."""
+
+    path: Path
+    handle: int
+    dtype: str
+    shape: tuple[int, ...]
+    begin: int
+    size: int
 
 
 class WeightFiles:
-    """The weights of a folder by name; a tensor is mapped into memory when it is read."""
+    """The weights of a folder by name; a tensor is read when it is asked for.
+
+    Nothing stays mapped: a file that is overwritten or cut while a model is in use would change its
+    answers, or end the process without a word.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._open: dict[str, Any] = {}
+        self._stored: dict[str, _Stored] = {}
         for path in _files(folder):
-            handle = _opened(path)
-            for name in handle.keys():  # noqa: SIM118 (the handle is not a mapping)
-                self._open[name] = handle
+            with _reading(path):
+                handle = os.open(path, os.O_RDONLY)
+            weakref.finalize(self, os.close, handle)
+            self._stored |= _header(path, handle)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._open)
+        return iter(self._stored)
 
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape, from the header alone."""
-        return tuple(self._open[name].get_slice(name).get_shape())
+        return self._stored[name].shape
 
     def dtype(self, name: str) -> torch.dtype:
         """What the weight is stored as, from the header alone."""
-        stored = str(self._open[name].get_slice(name).get_dtype())
+        stored = self._stored[name].dtype
         if stored not in DTYPES:
             raise CheckpointError(
                 f"{self.folder}: {name} is stored as {stored}; weights must be one of "
@@ -60,9 +86,18 @@ class WeightFiles:
         )
 
     def tensor(self, name: str) -> Tensor:
-        """The tensor, backed by the file until it is written to."""
-        tensor: Tensor = self._open[name].get_tensor(name)
-        return tensor
+        """The tensor, read from the file."""
+        stored = self._stored[name]
+        dtype = _OTHER_DTYPES.get(stored.dtype) or self.dtype(name)
+        data = torch.empty(stored.size, dtype=torch.uint8)
+        filled, view = 0, memoryview(data.numpy().data)
+        with _reading(stored.path):
+            while filled < stored.size:
+                count = os.preadv(stored.handle, [view[filled:]], stored.begin + filled)
+                if not count:
+                    raise OSError(f"it ends before {name}")
+                filled += count
+        return data.view(dtype).reshape(stored.shape)
 
 
 class TakenApart(WeightFiles):
@@ -72,13 +107,13 @@ class TakenApart(WeightFiles):
         super().__init__(folder)
         self._pieces: dict[str, tuple[str, Form, int]] = {}
         for form in forms:
-            for name in [name for name in self._open if name.endswith(form.ending)]:
+            for name in [name for name in self._stored if name.endswith(form.ending)]:
                 for number, piece in enumerate(form.pieces):
                     self._pieces[f"{name}:{piece}"] = (name, form, number)
 
     def __iter__(self) -> Iterator[str]:
         whole = {name for name, _, _ in self._pieces.values()}
-        yield from (name for name in self._open if name not in whole)
+        yield from (name for name in self._stored if name not in whole)
         yield from self._pieces
 
     def shape(self, name: str) -> tuple[int, ...]:
@@ -97,7 +132,7 @@ class TakenApart(WeightFiles):
         return super().dtype(self._pieces[name][0] if name in self._pieces else name)
 
     def tensor(self, name: str) -> Tensor:
-        """The tensor, backed by the file where a piece is a view of it."""
+        """The tensor, or the piece of one."""
         if name not in self._pieces:
             return super().tensor(name)
         whole, form, number = self._pieces[name]
@@ -200,10 +235,33 @@ def _shards(folder: Path) -> list[Path]:
     return [folder / name for name in files]
 
 
-def _opened(path: Path) -> Any:
-    # The library checks the header against the file's size before any memory is taken.
+def _header(path: Path, handle: int) -> dict[str, _Stored]:
+    """Where each weight of a file stands."""
+    with _reading(path):
+        # The library checks the header against the file's size before any memory is taken.
+        with safe_open(path, framework="pt"):
+            pass
+        length = int.from_bytes(os.pread(handle, 8, 0), "little")
+        header = json.loads(os.pread(handle, length, 8))
+    return {
+        name: _Stored(
+            path,
+            handle,
+            entry["dtype"],
+            tuple(entry["shape"]),
+            8 + length + entry["data_offsets"][0],
+            entry["data_offsets"][1] - entry["data_offsets"][0],
+        )
+        for name, entry in header.items()
+        if name != "__metadata__"
+    }
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Says what is wrong with a file of weights that cannot be read."""
     try:
-        return safe_open(path, framework="pt")
+        yield
     except SafetensorError as error:
         size = path.stat().st_size
         raise CheckpointError(

@@ -10,6 +10,7 @@ import clozeworks as cw
 from clozeworks.checkpoints.adapters import load_adapter, write_adapter
 from clozeworks.compress.lora import Lora, adapted, add_lora, merge_lora
 from clozeworks.errors import CheckpointError
+from clozeworks.storage.checksums import note_files
 from clozeworks.tasks.classify import Classify
 from clozeworks.tasks.tag import Tag
 from clozeworks.text.training.train import train_from_iterator
@@ -97,6 +98,7 @@ def test_a_pair_for_the_whole_weight_is_taken_apart(tmp_path):
     save_file(
         {**load_file(place), f"{name}.lora_A.weight": down, f"{name}.lora_B.weight": up}, place
     )
+    note_files(place.parent, [place.name], [])
     before = {key: value.clone() for key, value in model.model.state_dict().items()}
     load_adapter(model, tmp_path / "adapter")
     after, learned = model.model.state_dict(), (8 * up @ down).chunk(3)

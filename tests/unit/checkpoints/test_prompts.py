@@ -21,6 +21,7 @@ def sentence_model(bert_model):
         model.pooling = pooling or cw.Pooling()
         model.save(bert_model, overwrite=True)
         (bert_model / FILE).write_text(json.dumps(content), encoding="utf-8")
+        (bert_model / "clozeworks.json").unlink()  # as if another library had written it
         return cw.load(bert_model)
 
     return make

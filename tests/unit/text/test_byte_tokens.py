@@ -66,7 +66,9 @@ def test_a_folder_as_published_has_no_vocabulary(tmp_path):
     tokenizer.save(tmp_path / "again")
     assert Tokenizer.load(tmp_path / "again").fingerprint == tokenizer.fingerprint
     names = {path.name for path in (tmp_path / "again").iterdir()}
-    assert names == {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"}
+    assert names == {
+        "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "clozeworks.json"
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("count", [-1, "many", True])
@@ -101,7 +103,7 @@ def test_a_new_model_needs_no_tokenizer(tmp_path):
     model = cw.new("byt5-small", heads=("decoder", "vocabulary"), **small)
     assert model.blueprint.embeddings.tokens == 384
     folder = model.save(tmp_path / "model")
-    for name in ("tokenizer.json", "special_tokens_map.json"):
+    for name in ("tokenizer.json", "special_tokens_map.json", "clozeworks.json"):
         (folder / name).unlink()  # as published
     again = cw.load(folder)
     assert again.tokenizer.encode(["é"])[0].ids == [198, 172, 1]

@@ -60,7 +60,8 @@ def test_saved_and_read_again(gpt_folder, tmp_path):
     first = Tokenizer.load(gpt_folder)
     first.save(tmp_path / "again")
     assert Tokenizer.load(tmp_path / "again").fingerprint == first.fingerprint
-    (tmp_path / "again" / "tokenizer.json").unlink()
+    for name in ("tokenizer.json", "clozeworks.json"):
+        (tmp_path / "again" / name).unlink()
     assert Tokenizer.load(tmp_path / "again").fingerprint == first.fingerprint
     assert json.loads((tmp_path / "again" / "tokenizer_config.json").read_text())[
         "tokenizer_class"
@@ -156,7 +157,7 @@ def test_a_sentence_piece_model_must_be_converted(tmp_path):
 
 def test_a_model_folder_with_a_sentence_piece_model_alone(tiny_models, tmp_path):
     folder = Path(shutil.copytree(tiny_models["bert"], tmp_path / "model"))
-    for name in ("tokenizer.json", "vocab.txt"):
+    for name in ("tokenizer.json", "vocab.txt", "clozeworks.json"):
         (folder / name).unlink()
     (folder / "spiece.model").write_bytes(b"\x0a")
     model = cw.load(folder)

@@ -65,7 +65,8 @@ def test_a_rare_character_breaks_a_word_and_both_sides_still_teach():
 def test_a_lone_folder_of_qwen2_without_tokenizer_json(tmp_path):
     tokenizer = trained(QWEN2_STYLE)
     tokenizer.save(tmp_path)
-    (tmp_path / "tokenizer.json").unlink()
+    for name in ("tokenizer.json", "clozeworks.json"):
+        (tmp_path / name).unlink()
     config = (tmp_path / "tokenizer_config.json").read_text(encoding="utf-8")
     named = config.replace("PreTrainedTokenizerFast", "Qwen2Tokenizer")
     (tmp_path / "tokenizer_config.json").write_text(named, encoding="utf-8")

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 
 from clozeworks import config
-from clozeworks.checkpoints.folder import NOTES
 from clozeworks.checkpoints.tasks import about_head
 from clozeworks.checkpoints.whole_folder import fresh_folder
 from clozeworks.engine.callbacks import Callback
@@ -26,6 +25,7 @@ from clozeworks.runs.folder import MODEL, RECIPE, RESULT, SEARCH
 from clozeworks.runs.recorder import RunRecorder, open_run
 from clozeworks.runtime.devices import find_device
 from clozeworks.storage.atomic import write_json
+from clozeworks.storage.checksums import read_notes
 from clozeworks.tasks.metrics.measured import best_of
 from clozeworks.tasks.task import Task
 from clozeworks.wording import counted
@@ -179,7 +179,7 @@ def _run(
     done = Finetuned(folder, results, outcome, folder / MODEL if ranks.leads else None, data)
     if ranks.leads:
         # A seed may have settled what the data left open: weights of labels, a threshold.
-        notes = config.read_json(done.best.folder / MODEL / NOTES)
+        notes = read_notes(done.best.folder / MODEL)
         data = replace(data, task=config.read(Task, notes["task"], "task"))
         done = replace(done, data=data)
         _finish(done)

@@ -20,7 +20,6 @@ from typing import Annotated, Any
 import torch
 
 from clozeworks import config
-from clozeworks.checkpoints.folder import NOTES
 from clozeworks.checkpoints.tasks import about_head
 from clozeworks.checkpoints.whole_folder import fresh_folder
 from clozeworks.data.labelled.report import report_on
@@ -44,6 +43,7 @@ from clozeworks.runs.session import FREE, differences
 from clozeworks.runtime.devices import find_device
 from clozeworks.spec import AtLeast, PositiveFloat, PositiveInt, spec
 from clozeworks.storage.atomic import write_json
+from clozeworks.storage.checksums import read_notes
 from clozeworks.tasks.metrics.measured import Measured, best_of
 from clozeworks.tasks.task import Task
 from clozeworks.wording import counted
@@ -343,7 +343,7 @@ class _Searching:
             for result, apart in zip(searched.results, searched.reported, strict=True)
         ]
         train, dev = self.data.files[0], replace(self.data.files[1], items=self.apart)
-        notes = config.read_json(self.folder / MODEL / NOTES)
+        notes = read_notes(self.folder / MODEL)
         task = config.read(Task, notes["task"], "task")
         return write_report(
             self.folder,

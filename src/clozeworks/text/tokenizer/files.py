@@ -11,6 +11,7 @@ from tokenizers import Tokenizer as Backend
 
 from clozeworks import config as settings
 from clozeworks.errors import TokenizerError
+from clozeworks.storage.checksums import check_files, read_notes
 from clozeworks.text.tokenizer.bytes import PUBLISHED_CLASS, byte_tokens
 from clozeworks.text.tokenizer.definition import check_id, read_definition
 from clozeworks.text.tokenizer.library import library
@@ -51,6 +52,14 @@ CONVERT = (
     "is a SentencePiece model; tokenizer.json must stand beside it; have transformers write it: "
     "AutoTokenizer.from_pretrained(folder).save_pretrained(folder)."
 )
+
+# Every file that is read here, if a folder has it.
+READ = frozenset(
+    {
+        *FILES, *SENTENCE_PIECE, "merges.txt", "added_tokens.json", "tokenizer_config.json",
+        "special_tokens_map.json", "chat_template.jinja",
+    }
+)  # fmt: skip
 
 # Each file of a folder may be absent; what is wrong with one is wrong with the tokenizer.
 read_text = partial(settings.read_text, error=TokenizerError)
@@ -104,6 +113,8 @@ def read_folder(
         _add_stated(backend, config, folder)
     vocabulary = backend.get_vocab(with_added_tokens=True)
     special = special_tokens(stated, vocabulary, style, special_names(backend))
+    notes = read_notes(folder, TokenizerError)
+    check_files(folder, notes, lambda name: name in READ, TokenizerError)
     return backend, special, config
 
 

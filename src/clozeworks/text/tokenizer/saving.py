@@ -8,6 +8,7 @@ from typing import Any
 from tokenizers import Tokenizer as Backend
 
 from clozeworks.errors import OutputError
+from clozeworks.storage.checksums import note_files
 from clozeworks.text.tokenizer.bytes import PUBLISHED_CLASS, are_bytes, sentinels_of
 from clozeworks.text.tokenizer.files import TOKEN_KEYS
 from clozeworks.text.tokenizer.special import SpecialTokens
@@ -198,6 +199,7 @@ def write(
             (folder / name).unlink(missing_ok=True)
         for name, text in contents.items():
             (folder / name).write_text(text, encoding="utf-8", newline="\n")
+        note_files(folder, contents.keys(), STATING - contents.keys())
     except OSError as error:
         raise OutputError(
             f"{folder} cannot be written ({error.strerror}); the tokenizer needs a folder with "

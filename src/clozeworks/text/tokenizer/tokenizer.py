@@ -79,7 +79,8 @@ class Tokenizer:
         `tokenizer.json` comes first, then `vocab.txt` (WordPiece), then `vocab.json` with
         `merges.txt` (BPE over bytes, or over characters as GPT's). What `tokenizer_config.json`
         states goes before all of them and before the style, as in transformers. ByT5 needs no other
-        file, T5 and mT5 only `spiece.model`.
+        file, T5 and mT5 only `spiece.model`. Where `clozeworks.json` lists the files, they must be
+        those that were saved.
 
         Args:
             folder: Where the files are.
