@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from clozeworks.jobs.finetune.job import finetune as finetune
     from clozeworks.jobs.pretrain.job import pretrain as pretrain
     from clozeworks.jobs.tokenizer import train_tokenizer as train_tokenizer
+    from clozeworks.jobs.verify import verify as verify
     from clozeworks.language_model import LanguageModel as LanguageModel
     from clozeworks.language_model import load as load
     from clozeworks.language_model import new as new
@@ -39,6 +40,7 @@ _PLACES = {
     "Blueprint": ("core.blueprint", "Blueprint"),
     "Pooling": ("checkpoints.sentence", "Pooling"),
     "Tokenizer": ("text.tokenizer.tokenizer", "Tokenizer"),
+    "verify": ("jobs.verify", "verify"),
     "train_tokenizer": ("jobs.tokenizer", "train_tokenizer"),
     "ClozeworksError": ("errors", "ClozeworksError"),
 }

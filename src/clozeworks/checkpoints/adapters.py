@@ -139,7 +139,7 @@ def write_adapter(
 
 def _merged(checkpoint: Checkpoint, folder: Path) -> Checkpoint:
     """A copy of a checkpoint with an adapter merged into it."""
-    config, weights, notes = _config(folder), _weights(folder), read_notes(folder)
+    config, weights, notes = _config(folder), read_weights(folder), read_notes(folder)
     task = noted_task(notes, str(folder))
     if task is None:
         checkpoint = dataclasses.replace(checkpoint, model=copy.deepcopy(checkpoint.model))
@@ -263,7 +263,12 @@ def _config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def _weights(folder: Path) -> dict[str, Tensor]:
+def read_weights(folder: Path) -> dict[str, Tensor]:
+    """The weights of an adapter.
+
+    Raises:
+        CheckpointError: If they cannot be read.
+    """
     path = folder / WEIGHTS
     if not path.is_file():
         raise CheckpointError(

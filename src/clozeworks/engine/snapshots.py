@@ -15,7 +15,6 @@ import shutil
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from hashlib import file_digest
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -28,6 +27,7 @@ from torch import Tensor
 from clozeworks.errors import ClozeworksError, OutputError
 from clozeworks.runtime.waiting import outlast
 from clozeworks.storage.atomic import atomic_file, sync
+from clozeworks.storage.checksums import entry_of
 
 MANIFEST = "manifest.json"
 STATE = "state.json"
@@ -197,7 +197,7 @@ class Snapshots:
                 )
             self._free.set()
             (file_path / STATE).write_text(state, encoding="utf-8")
-            files = {path.name: _entry(path) for path in sorted(file_path.iterdir())}
+            files = {path.name: entry_of(path) for path in sorted(file_path.iterdir())}
             manifest = json.dumps({"step": step, "files": files}, indent=1)
             (file_path / MANIFEST).write_text(manifest + "\n", encoding="utf-8")
             for path in (*file_path.iterdir(), file_path):
@@ -249,17 +249,12 @@ def fill_optimizer(
                 optimizer.state[parameter][key] = tensor.to(device, copy=True)
 
 
-def _entry(path: Path) -> dict[str, Any]:
-    with path.open("rb") as file:
-        return {"bytes": path.stat().st_size, "sha256": file_digest(file, "sha256").hexdigest()}
-
-
 def _check(folder: Path, name: str, entry: Any) -> None:
     path = folder / name
     if path.parent != folder or not isinstance(entry, dict):
         raise DamagedSnapshot(f"{folder / MANIFEST} is damaged.")
     try:
-        entry_now = _entry(path)
+        entry_now = entry_of(path)
     except OSError as error:
         raise _unreadable(path, error) from error
     if entry_now != entry:

@@ -20,10 +20,12 @@ from clozeworks.engine.callbacks import Callback, CallbackList
 from clozeworks.engine.distributed import ProcessGroup
 from clozeworks.engine.settings import Logging
 from clozeworks.errors import OutputError
-from clozeworks.runs.folder import NOTES, RECIPE, STATE
+from clozeworks.runs.folder import NOTES, RECIPE, SNAPSHOTS, STATE, TENSORBOARD
 from clozeworks.runs.session import held
 from clozeworks.runs.state import RunState, read_state
 from clozeworks.runs.trackers import trackers_of
+from clozeworks.storage.checksums import NOTES as CHECKSUMS
+from clozeworks.storage.checksums import files_in, write_notes
 
 # Seconds between two states that only differ in their step.
 _SECONDS = 2.0
@@ -89,6 +91,8 @@ class RunRecorder(CallbackList):
         if self._folder is not None and (self._folder / STATE).exists():
             before = read_state(self._folder)
         self._started = True
+        if self._folder is not None:
+            (self._folder / CHECKSUMS).unlink(missing_ok=True)  # files change from here on
         self._change(
             started=before.started or _now(),
             step=step,
@@ -115,6 +119,10 @@ class RunRecorder(CallbackList):
         if step is not None:
             self._change(step=step, at_once=False)
         self._change(status="finished" if finished else "stopped", pid=None, host=None)
+        if finished and self._folder is not None:
+            names = files_in(self._folder, leave_out=(SNAPSHOTS, TENSORBOARD))
+            with suppress(OSError, OutputError):
+                write_notes(self._folder, {"format": 1}, names)
 
     def fail(self, error: BaseException) -> None:
         """The session ends with an error, or is interrupted."""

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 
 from clozeworks.runs.folder import SNAPSHOTS, STATE, command_of
 from clozeworks.storage.atomic import write_json
+from clozeworks.storage.checksums import is_intact, sealed
 from clozeworks.storage.locks import held
 
 Status = Literal["running", "stopped", "finished", "failed", "damaged", "unknown"]
@@ -73,7 +74,7 @@ class RunState:
         Raises:
             OutputError: If the file cannot be written.
         """
-        write_json(folder / STATE, asdict(self))
+        write_json(folder / STATE, sealed(asdict(self)))
 
 
 def read_state(folder: Path) -> RunState:
@@ -89,9 +90,12 @@ def read_state(folder: Path) -> RunState:
     except (OSError, UnicodeDecodeError) as error:
         return RunState("", "damaged", problem=f"{STATE} cannot be read ({error})")
     try:
-        state = _parsed(json.loads(text))
+        record = json.loads(text)
+        state = _parsed(record)
     except (ValueError, TypeError, AttributeError, RecursionError):
         return RunState("", "damaged", problem=f"{STATE} is not the state of a run")
+    if not is_intact(record):
+        return RunState("", "damaged", problem=f"{STATE} is not as it was written")
     if state.status != "running" or held(folder):
         return state
     step = _last_snapshot(folder / state.folder / SNAPSHOTS)

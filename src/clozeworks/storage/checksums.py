@@ -19,7 +19,7 @@ from clozeworks.storage.atomic import write_json
 
 NOTES = "clozeworks.json"
 FILES, CHECKSUM = "files", "checksum"
-# Folders with a list of their own, and files that nothing depends on.
+# A file that nothing depends on, and the list itself.
 _UNLISTED = ("README.md", NOTES)
 _AT_A_TIME = 1 << 20
 
@@ -70,27 +70,38 @@ def _digest(content: Mapping[str, Any]) -> str:
 
 def listed(folder: Path, names: Iterable[str] | None = None) -> dict[str, Any]:
     """The entries of the files of a folder, or of those that are named, by their path in it."""
-    if names is None:
-        names = (path.relative_to(folder).as_posix() for path in _files(folder))
-    return {name: entry_of(folder / name) for name in sorted(names)}
+    chosen = files_in(folder) if names is None else names
+    return {name: entry_of(folder / name) for name in sorted(chosen)}
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    """The files that a folder answers for."""
+def files_in(folder: Path, leave_out: Collection[str] = ()) -> Iterator[str]:
+    """The files that a folder answers for, by their path in it.
+
+    Args:
+        folder: The folder.
+        leave_out: Names of files and folders, at any depth, that it does not answer for.
+    """
     for path in folder.iterdir():
-        if path.is_file() and path.name not in _UNLISTED and not path.name.startswith("."):
-            yield path
-        elif path.is_dir() and not (path / NOTES).exists() and not path.name.startswith("."):
-            yield from _files(path)
+        if path.name.startswith(".") or path.name in (*_UNLISTED, *leave_out):
+            continue
+        if path.is_file():
+            yield path.name
+        elif path.is_dir() and not (path / NOTES).exists():
+            yield from (f"{path.name}/{name}" for name in files_in(path, leave_out))
 
 
-def write_notes(folder: Path, notes: Mapping[str, Any]) -> None:
-    """Writes `clozeworks.json`, the last file of a folder, with the entries of all others.
+def write_notes(folder: Path, notes: Mapping[str, Any], names: Iterable[str] | None = None) -> None:
+    """Writes `clozeworks.json`, the last file of a folder, with the entries of the others.
+
+    Args:
+        folder: The folder.
+        notes: What else is noted.
+        names: The files that are listed; all if not given.
 
     Raises:
         OutputError: If the file cannot be written.
     """
-    write_json(folder / NOTES, sealed({**notes, FILES: listed(folder)}))
+    write_json(folder / NOTES, sealed({**notes, FILES: listed(folder, names)}))
 
 
 def note_files(folder: Path, written: Collection[str], removed: Iterable[str]) -> None:
@@ -117,6 +128,25 @@ def read_notes(folder: Path, error: type[CheckpointError] = CheckpointError) -> 
     if fault := notes_fault(folder, notes):
         raise error(fault)
     return notes
+
+
+def read_sealed(path: Path, advice: str) -> dict[str, Any]:
+    """Plain data from a file that was sealed, without its checksum.
+
+    Args:
+        path: The file.
+        advice: What to do if it is damaged.
+
+    Raises:
+        CheckpointError: If it cannot be read, or is not what was written.
+    """
+    data = read_json(path)
+    if not is_intact(data):
+        raise CheckpointError(
+            f"{path} is damaged: its checksum is that of another content; {advice}"
+        )
+    data.pop(CHECKSUM, None)
+    return data
 
 
 def notes_fault(folder: Path, notes: Mapping[str, Any]) -> str | None:

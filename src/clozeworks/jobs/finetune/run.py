@@ -48,6 +48,7 @@ from clozeworks.runs.session import newest_snapshot, open_session, refuse_anothe
 from clozeworks.runtime.allocator import memory_kept
 from clozeworks.runtime.workers import WorkerPool
 from clozeworks.storage.atomic import write_json
+from clozeworks.storage.checksums import read_sealed, sealed
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.task import Task
 
@@ -65,12 +66,13 @@ class RunResult(SeedResult):
         """Writes it down; from then on the seed is done."""
         names = ("seed", "step", "steps", "tokens", "seconds")
         record = {name: getattr(self, name) for name in names}
-        write_json(self.folder / RESULT, {**record, "measured": self.measured.to_dict()})
+        write_json(self.folder / RESULT, sealed({**record, "measured": self.measured.to_dict()}))
 
     @classmethod
     def read(cls, folder: Path) -> "RunResult":
         """Reads what `write` wrote."""
-        record = config.read_json(folder / RESULT)
+        advice = f"restore it, or remove {folder} to train this seed again."
+        record = read_sealed(folder / RESULT, advice)
         measured = Measured.from_dict(record.pop("measured"))
         return cls(**record, measured=measured, folder=folder)
 
@@ -137,6 +139,7 @@ class FinetuneRun:
             is not done.
         """
         if self.done:
+            self._remove_snapshots()  # a session may have been killed before it could
             return None, RunResult.read(self.folder)
         self.recipe.training.check_device(self.ranks.device)
         for message in (self.plan.message(), *sampling_messages(self.recipe, self.plan.steps)):
@@ -207,8 +210,13 @@ class FinetuneRun:
             lora = recipe.lora
             save_with_adapter(model, self.folder / MODEL, lora, pairs, recipe.model)
             result.write()
-            shutil.rmtree(self.folder / SNAPSHOTS, ignore_errors=True)
+            self._remove_snapshots()
         return outcome, result
+
+    def _remove_snapshots(self) -> None:
+        """Removes what a finished seed does not need."""
+        if self.ranks.leads:
+            shutil.rmtree(self.folder / SNAPSHOTS, ignore_errors=True)
 
     def _tuned(self, model: LanguageModel) -> tuple[LanguageModel, Measured]:
         """The model with what is chosen last, and how good it is on the dev set."""
