@@ -262,13 +262,14 @@ def in_memory():
         starts = np.ones(len(tokens), np.bool_) if word_starts is None else word_starts[tokens]
         starts[offsets[:-1][offsets[:-1] < len(tokens)]] = True
         shard = Shard(Path(), ShardEntry("", "", 0, len(tokens), len(sentences), len(documents)))
-        shard.__dict__["arrays"] = {
+        arrays = {
             "tokens": tokens,
             "word_starts": starts,
             "sentences": offsets.astype(np.uint32),
             "documents": np.cumsum([0, *map(len, documents)]).astype(np.uint32),
         }
-        content = sha256(b"".join(array.tobytes() for array in shard.arrays.values()))
+        shard.read = lambda name, start=0, stop=None: arrays[name][start:stop]
+        content = sha256(b"".join(array.tobytes() for array in arrays.values()))
         return Split(TRAIN, [shard], vocabulary, content.hexdigest())
 
     return make

@@ -140,8 +140,8 @@ def test_a_tokenizer_among_the_texts(command, tokenizer_folder, tmp_path):
     wanted = ["--tokenizer", tokenizer_folder, "--out", tmp_path / "out", "--validation", "0"]
     outcome = command("corpus", "build", folder, *wanted)
     assert outcome.err == (
-        "Files of other kinds were left alone: vocab.txt, special_tokens_map.json, "
-        "tokenizer.json …\n"
+        "Files of other kinds were left alone: vocab.txt, clozeworks.json, "
+        "special_tokens_map.json …\n"
     )
     assert "1 document read from 1 file" in outcome.out
 

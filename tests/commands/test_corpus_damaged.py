@@ -66,6 +66,12 @@ def test_manifests_that_contradict_themselves_or_are_of_tomorrow(refused, corpus
     manifest = json.loads(path.read_text())
     path.write_text(change("splits", "train", "documents", value=3)(manifest))
     refused(
+        f"{path} is damaged (its checksum is that of another content); {AGAIN}",
+        *("corpus", "verify", corpus),
+    )
+    del manifest["checksum"]  # as in corpora that were built before there was one
+    path.write_text(json.dumps(manifest))
+    refused(
         f"{path} contradicts itself about train. Build the corpus again from the raw text with "
         "--overwrite.",
         *("corpus", "verify", corpus),

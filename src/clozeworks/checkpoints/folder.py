@@ -1,6 +1,7 @@
 """A model folder in the Hugging Face layout, read and written."""
 
 import dataclasses
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -31,7 +32,6 @@ from clozeworks.families.family import Config, Family, Parts, family
 from clozeworks.families.weights import Names
 from clozeworks.storage.checksums import NOTES, advice, check_files, read_notes, write_notes
 from clozeworks.text.tokenizer.files import CONVERT, sentence_piece
-from clozeworks.text.tokenizer.files import READ as TOKENIZER_FILES
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 from clozeworks.wording import counted
 
@@ -91,12 +91,25 @@ def load(folder: Path, *, dtype: torch.dtype | None = None, check: bool = True) 
     Args:
         folder: The folder.
         dtype: What the weights are converted to; they stay as stored if not given.
-        check: Whether files are compared with their checksums.
+        check: Whether files are compared with their checksums; with their sizes they always are.
 
     Raises:
         CheckpointError: If the folder is incomplete, damaged or contradicts itself.
     """
     config, family = read_config(folder)
+    notes = read_notes(folder)
+    with ThreadPoolExecutor(1, "checksums") as background:
+        most = CHECKED_BYTES if check else 0
+        compared = background.submit(check_files, folder, notes, most=most)
+        loaded = _loaded(folder, config, family, notes, dtype)
+        # Last: what is wrong with a file that cannot be used was said above, and said better.
+        compared.result()
+    return loaded
+
+
+def _loaded(
+    folder: Path, config: Config, family: Family, notes: dict[str, Any], dtype: torch.dtype | None
+) -> Checkpoint:
     files = TakenApart(folder, family.forms(config))
     report = LoadReport()
     name = _architecture(config, family, files, report)
@@ -109,7 +122,6 @@ def load(folder: Path, *, dtype: torch.dtype | None = None, check: bool = True) 
     )
     parts |= _borrowing(family, config, parts, family.architectures[name].parts - parts)
     report.absent = sorted(family.architectures[name].parts - parts)
-    notes = read_notes(folder)
     blueprint = _with_own_heads(family.blueprint(config, parts), notes, folder / NOTES)
     blueprint = _untie_if_different(blueprint, files, sources, report)
     model = _filled(blueprint, files, sources, names, report, dtype)
@@ -119,7 +131,7 @@ def load(folder: Path, *, dtype: torch.dtype | None = None, check: bool = True) 
             f"take both from the same model."
         )
     tokenizer = _tokenizer(folder, family, blueprint, notes.get("tokenizer"), report)
-    loaded = Checkpoint(
+    return Checkpoint(
         model=model.eval(),
         family=family,
         config=dict(config),
@@ -131,12 +143,6 @@ def load(folder: Path, *, dtype: torch.dtype | None = None, check: bool = True) 
         generation=read_generation(folder),
         unread=sentence_piece(folder) if tokenizer is None else None,
     )
-    if not check:
-        return loaded
-    # Last: what is wrong with a file that cannot be used was said above, and said better.
-    of_tokenizer = TOKENIZER_FILES if tokenizer is not None else frozenset()  # checked by itself
-    check_files(folder, notes, lambda name: name not in of_tokenizer, most=CHECKED_BYTES)
-    return loaded
 
 
 def save(

@@ -1,12 +1,12 @@
 """Weights in safetensors files: one file, or shards with an index. Nothing else is ever opened."""
 
 import json
-import os
 import shlex
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 
 import torch
@@ -39,7 +39,7 @@ class _Stored:
     """Where a weight stands in its file."""
 
     path: Path
-    handle: int
+    file: FileIO
     dtype: str
     shape: tuple[int, ...]
     begin: int
@@ -58,9 +58,9 @@ class WeightFiles:
         self._stored: dict[str, _Stored] = {}
         for path in _files(folder):
             with _reading(path):
-                handle = os.open(path, os.O_RDONLY)
-            weakref.finalize(self, os.close, handle)
-            self._stored |= _header(path, handle)
+                file = path.open("rb", buffering=0)
+            weakref.finalize(self, file.close)
+            self._stored |= _header(path, file)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._stored)
@@ -92,8 +92,9 @@ class WeightFiles:
         data = torch.empty(stored.size, dtype=torch.uint8)
         filled, view = 0, memoryview(data.numpy().data)
         with _reading(stored.path):
+            stored.file.seek(stored.begin)
             while filled < stored.size:
-                count = os.preadv(stored.handle, [view[filled:]], stored.begin + filled)
+                count = stored.file.readinto(view[filled:])
                 if not count:
                     raise OSError(f"it ends before {name}")
                 filled += count
@@ -235,18 +236,18 @@ def _shards(folder: Path) -> list[Path]:
     return [folder / name for name in files]
 
 
-def _header(path: Path, handle: int) -> dict[str, _Stored]:
+def _header(path: Path, file: FileIO) -> dict[str, _Stored]:
     """Where each weight of a file stands."""
     with _reading(path):
         # The library checks the header against the file's size before any memory is taken.
         with safe_open(path, framework="pt"):
             pass
-        length = int.from_bytes(os.pread(handle, 8, 0), "little")
-        header = json.loads(os.pread(handle, length, 8))
+        length = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(length))
     return {
         name: _Stored(
             path,
-            handle,
+            file,
             entry["dtype"],
             tuple(entry["shape"]),
             8 + length + entry["data_offsets"][0],

@@ -39,7 +39,7 @@ def asked(**answers):
 def test_guessing_costs_what_a_direct_count_says(corpus):
     counts = Counter()
     for shard in corpus.split(TRAIN).shards:
-        counts.update(np.asarray(shard.arrays["tokens"]).tolist())
+        counts.update(shard.read("tokens").tolist())
     total, size = sum(counts.values()), corpus.tokenizer.size
     common = counts.most_common(1)[0][0]
     never = next(number for number in range(size) if number not in counts)
@@ -54,7 +54,7 @@ def test_guessing_costs_what_a_direct_count_says(corpus):
 def test_what_no_text_has_gets_its_share_of_the_questions(corpus):
     counts = Counter()
     for shard in corpus.split(TRAIN).shards:
-        counts.update(np.asarray(shard.arrays["tokens"]).tolist())
+        counts.update(shard.read("tokens").tolist())
     total, size = sum(counts.values()), corpus.tokenizer.size
     common, end = counts.most_common(1)[0][0], corpus.tokenizer.last_id
     assert not counts[end]

@@ -33,6 +33,7 @@ from clozeworks.data.files.texts import check_header
 from clozeworks.errors import InputError
 from clozeworks.runtime.progress import Progress
 from clozeworks.spec import Advice, AtLeast, Below, spec
+from clozeworks.storage.checksums import sealed
 from clozeworks.storage.locks import locked
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 from clozeworks.wording import counted
@@ -278,7 +279,7 @@ class _Run:
             "counts": dict(sorted(self.counts.items())),
             "splits": splits,
         }
-        write_record(self.out / MANIFEST, manifest)
+        write_record(self.out / MANIFEST, sealed(manifest))
         known = {shard["file"] for split in splits.values() for shard in split["shards"]}
         for path in self.out.glob("*.safetensors"):
             if path.name not in known:

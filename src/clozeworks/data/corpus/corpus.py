@@ -77,13 +77,12 @@ class Split:
         for shard, start, stop in zip(shards.tolist(), starts, stops, strict=True):
             # A stretch may go on in the shards that follow.
             while start < stop:
-                arrays = self.shards[shard].arrays
-                tokens.append(arrays["tokens"][start:stop])
-                words.append(arrays["word_starts"][start:stop])
+                tokens.append(self.shards[shard].read("tokens", start, stop))
+                words.append(self.shards[shard].read("word_starts", start, stop))
                 size = self.shards[shard].entry.tokens
                 start, stop, shard = 0, stop - size, shard + 1
         if len(tokens) == 2:
-            return tokens[1], words[1]  # a view
+            return tokens[1], words[1]
         return np.concatenate(tokens), np.concatenate(words)
 
     def at(self, positions: Int64Array) -> Int64Array:
@@ -92,8 +91,9 @@ class Split:
         shards = np.searchsorted(self._begins, positions, side="right") - 1
         for number in np.unique(shards):
             chosen = shards == number
-            offsets = positions[chosen] - self._begins[number]
-            tokens[chosen] = self.shards[number].arrays["tokens"][offsets]
+            read = self.shards[number].read
+            offsets = (positions[chosen] - self._begins[number]).tolist()
+            tokens[chosen] = [read("tokens", offset, offset + 1)[0] for offset in offsets]
         return tokens
 
 
@@ -120,7 +120,7 @@ class Corpus:
         return tuple(self.manifest["splits"])
 
     def split(self, name: str = TRAIN) -> Split:
-        """One part, mapped.
+        """One part; nothing of it is read yet.
 
         Raises:
             InputError: If there is no such split.

@@ -10,6 +10,7 @@ from typing import Any
 
 from clozeworks.data.files.encodings import missing_file
 from clozeworks.errors import InputError
+from clozeworks.storage.checksums import is_intact
 
 MANIFEST = "manifest.json"
 BUILDING = "building"
@@ -60,6 +61,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         )
     if fault := _fault(manifest, _SHAPE) or _wrong_names(manifest):
         raise _damaged(path, fault)
+    if not is_intact(manifest):
+        raise _damaged(path, "its checksum is that of another content")
     return manifest
 
 

@@ -1,16 +1,21 @@
-"""Tokens on disk: flat arrays in safetensors files that are mapped, never read whole.
+"""Tokens on disk: flat arrays in safetensors files, of which stretches are read.
 
 A shard holds whole documents: `tokens`, `word_starts` (one per token: does it begin a word),
 `sentences` (where each sentence begins among the tokens, and the end) and `documents` (where each
 document begins among the sentences, and the end).
+
+Nothing is mapped: a file that is cut, or a disk that fails, while a run reads from it would end the
+process without a word; a read that fails is an error like any other.
 """
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
+from threading import Lock
 from typing import Any, Literal
 
 import numpy as np
@@ -71,18 +76,60 @@ def write_shard(path: Path, arrays: dict[str, NDArray[Any]]) -> ShardEntry:
     )
 
 
+@dataclass(frozen=True)
+class StoredArray:
+    """Where a flat array stands in its file."""
+
+    dtype: np.dtype[Any]
+    begin: int
+    count: int
+
+
+class _OpenFile:
+    """A file that several threads read, closed when nobody uses it any more."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("rb", buffering=0)
+        self._lock = Lock()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_file"):
+            self._file.close()
+
+    def read(self, begin: int, size: int) -> bytes:
+        """Some bytes.
+
+        Raises:
+            OSError: If they cannot be read, or the file ends before them.
+        """
+        data = self._some(begin, size)
+        while len(data) < size:  # a system may give less than was asked for
+            more = self._some(begin + len(data), size - len(data))
+            if not more:
+                raise OSError("it was cut short")
+            data += more
+        return data
+
+    def _some(self, begin: int, size: int) -> bytes:
+        if hasattr(os, "pread"):
+            return os.pread(self._file.fileno(), size, begin)
+        with self._lock:
+            self._file.seek(begin)
+            return self._file.read(size)
+
+
 class Shard:
-    """The mapped arrays of one shard file."""
+    """The arrays of one shard file."""
 
     def __init__(self, path: Path, entry: ShardEntry) -> None:
         self.path = path
         self.entry = entry
 
     @cached_property
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """All arrays, mapped on first use; their shapes are checked against the manifest."""
+    def _stored(self) -> dict[str, StoredArray]:
+        """Where the arrays are; their sizes are checked against the manifest."""
         try:
-            arrays = map_arrays(self.path)
+            stored = stored_arrays(self.path)
         except OSError as error:
             raise self._damaged(error.strerror or str(error)) from error
         except ValueError as error:
@@ -94,13 +141,28 @@ class Shard:
             "sentences": (entry.sentences + 1, "u"),
             "documents": (entry.documents + 1, "u"),
         }
-        if wanted != {name: (len(array), array.dtype.kind) for name, array in arrays.items()}:
+        if wanted != {name: (array.count, array.dtype.kind) for name, array in stored.items()}:
             raise self._damaged("it holds other arrays than the manifest says")
-        return arrays
+        return stored
+
+    def read(self, name: str, start: int = 0, stop: int | None = None) -> NDArray[Any]:
+        """A stretch of an array, or all of it.
+
+        Raises:
+            InputError: If the file cannot be read, or ends before that.
+        """
+        array = self._stored[name]
+        stop = array.count if stop is None else min(stop, array.count)
+        width = array.dtype.itemsize
+        try:
+            data = _opened(self).read(array.begin + start * width, (stop - start) * width)
+        except OSError as error:
+            raise self._damaged(error.strerror or str(error)) from error
+        return np.frombuffer(data, array.dtype)
 
     def offsets(self, name: Literal["sentences", "documents"]) -> Int64Array:
         """Where sentences or documents begin, and the end."""
-        offsets = self.arrays[name].astype(np.int64)
+        offsets = self.read(name).astype(np.int64)
         end = self.entry.tokens if name == "sentences" else self.entry.sentences
         if offsets[0] != 0 or offsets[-1] != end or (np.diff(offsets) < 0).any():
             raise self._damaged(f"its {name} are out of order")
@@ -113,8 +175,27 @@ class Shard:
         )
 
 
-def map_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """Maps the flat arrays of a safetensors file.
+@lru_cache(maxsize=256)  # a process may have a thousand files open, and a corpus more shards
+def _opened(shard: Shard) -> _OpenFile:
+    return _OpenFile(shard.path)
+
+
+def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """All flat arrays of a safetensors file.
+
+    Raises:
+        ValueError: If the file is not what its header says.
+    """
+    stored = stored_arrays(path)
+    data = path.read_bytes()
+    return {
+        name: np.frombuffer(data, array.dtype, array.count, array.begin)
+        for name, array in stored.items()
+    }
+
+
+def stored_arrays(path: Path) -> dict[str, StoredArray]:
+    """Where the flat arrays of a safetensors file are.
 
     Raises:
         ValueError: If the file is not what its header says.
@@ -126,14 +207,14 @@ def map_arrays(path: Path) -> dict[str, NDArray[Any]]:
             raise ValueError("its header is damaged")
         header = file.read(length)
     try:
-        return _mapped(path, json.loads(header), 8 + length, size)
+        return _stored_arrays(json.loads(header), 8 + length, size)
     except (LookupError, TypeError, AttributeError, RecursionError, json.JSONDecodeError) as error:
         # Whatever a damaged header can look like.
         raise ValueError("its header is damaged") from error
 
 
-def _mapped(path: Path, header: Any, begins: int, size: int) -> dict[str, NDArray[Any]]:
-    arrays: dict[str, NDArray[Any]] = {}
+def _stored_arrays(header: Any, begins: int, size: int) -> dict[str, StoredArray]:
+    arrays: dict[str, StoredArray] = {}
     for name, item in header.items():
         if name == "__metadata__":
             continue
@@ -144,7 +225,5 @@ def _mapped(path: Path, header: Any, begins: int, size: int) -> dict[str, NDArra
             raise ValueError("its header is damaged")
         if end > size:
             raise ValueError("it is shorter than its header says")
-        # A plain view: slicing a memmap object costs ten times as much.
-        mapped = np.memmap(path, dtype, "r", begin, (count,)) if count else np.empty(0, dtype)
-        arrays[name] = np.asarray(mapped)
+        arrays[name] = StoredArray(dtype, begin, count)
     return arrays

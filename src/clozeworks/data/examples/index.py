@@ -19,13 +19,13 @@ from safetensors.numpy import save
 
 from clozeworks import config
 from clozeworks.arrays import Int64Array
-from clozeworks.data.corpus.shards import map_arrays
+from clozeworks.data.corpus.shards import read_arrays
 from clozeworks.storage.atomic import atomic_file
 
 VERSION = 1
 """Part of every file's name; to be raised when the same settings give other arrays."""
 HELD = 2
-"""Copies held in memory when they cannot be kept in files: the last epoch's and this one's."""
+"""Copies held in memory: the last epoch's and this one's."""
 CHECK = "check"
 
 IndexArrays = dict[str, NDArray[Any]]
@@ -51,7 +51,6 @@ class Index:
         self._about = {"version": VERSION, "spec": config.plain(spec), **facts}
         self._build = build
         self._cache = cache
-        self._mapped: dict[int, IndexArrays] = {}
         self._held: dict[int, IndexArrays] = {}
         self._sizes: dict[int, int] = {}
         self._lock = Lock()
@@ -64,7 +63,7 @@ class Index:
 
     def copy(self, copy: int) -> IndexArrays:
         """The arrays of a copy."""
-        arrays = self._mapped.get(copy)
+        arrays = self._held.get(copy)
         if arrays is not None:
             return arrays
         with self._lock:
@@ -79,24 +78,19 @@ class Index:
         return self._cache / f"{self._about['spec']['kind']}-{digest}.safetensors"
 
     def _find(self, copy: int) -> IndexArrays:
-        for known in (self._mapped, self._held):
-            if copy in known:
-                return known[copy]
+        if copy in self._held:
+            return self._held[copy]
         path = self.path(copy)
-        arrays = mapped = _read(path)
+        arrays = _read(path)
         if arrays is None:
             arrays = self._build(copy)
             if path is not None:
                 # A folder on a read-only or full disk costs time at the next start, no more.
                 with suppress(OSError):
                     _write(path, arrays)
-            mapped = _read(path)
-        if mapped is not None:
-            self._mapped[copy] = arrays = mapped
-        else:
-            self._held[copy] = arrays
-            while len(self._held) > HELD:
-                del self._held[next(iter(self._held))]
+        self._held[copy] = arrays
+        while len(self._held) > HELD:
+            del self._held[next(iter(self._held))]
         self._sizes[copy] = len(next(iter(arrays.values())))
         return arrays
 
@@ -121,7 +115,7 @@ def _read(path: Path | None) -> IndexArrays | None:
     if path is None:
         return None
     try:
-        arrays = map_arrays(path)
+        arrays = read_arrays(path)
         check = arrays.pop(CHECK)
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         # Whatever a damaged header can look like.

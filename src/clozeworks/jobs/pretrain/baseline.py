@@ -68,7 +68,7 @@ def _counts(corpus: Corpus) -> Int64Array:
     counts = np.zeros(corpus.tokenizer.size, np.int64)
     left = _MOST
     for shard in split.shards:
-        tokens = shard.arrays["tokens"][:left]
+        tokens = shard.read("tokens", 0, left)
         counts += np.bincount(tokens, minlength=len(counts))
         left -= len(tokens)
         if left <= 0:

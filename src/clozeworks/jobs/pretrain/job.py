@@ -9,6 +9,7 @@ from clozeworks import config
 from clozeworks.core.heads.vocabulary import NAME as FILLING
 from clozeworks.core.model import Model
 from clozeworks.data.corpus.corpus import INDEX_FOLDER, VALIDATION, Corpus
+from clozeworks.data.corpus.verify import check_shards
 from clozeworks.data.examples import Examples
 from clozeworks.data.examples.loader import Loader
 from clozeworks.engine.callbacks import Callback
@@ -90,6 +91,7 @@ class _Run:
         begun = bool(self.snapshots.steps())
         if self.ranks.leads:
             refuse_another_recipe(self.folder, self._written(), begun=begun)
+            check_shards(self.corpus)
         recipe = self.recipe
         recipe.training.check_device(self.ranks.device)
         stages = recipe.objectives()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from clozeworks.data.corpus.corpus import Split
-from clozeworks.data.corpus.shards import Shard, ShardEntry
+from clozeworks.data.corpus.shards import ARRAYS, Shard, ShardEntry
 from clozeworks.text.tokenizer.styles import ByteLevelStyle
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
@@ -70,8 +70,8 @@ def drawn(numbered):
 def cut_into_shards():
     """The same split in several shards of whole documents."""
 
-    def cut(split: Split, *documents: int) -> Split:
-        arrays = split.shards[0].arrays
+    def cut_at(split: Split, *documents: int) -> Split:
+        arrays = {name: split.shards[0].read(name) for name in ARRAYS}
         shards = []
         edges = [0, *documents, split.documents]
         for begin, end in pairwise(edges):
@@ -84,16 +84,17 @@ def cut_into_shards():
                     "", "", 0, int(sentences[-1] - sentences[0]), len(sentences) - 1, end - begin
                 ),
             )
-            shard.__dict__["arrays"] = {
+            cut = {
                 "tokens": arrays["tokens"][stretch],
                 "word_starts": arrays["word_starts"][stretch],
                 "sentences": sentences - sentences[0],
                 "documents": places - places[0],
             }
+            shard.read = lambda name, start=0, stop=None, cut=cut: cut[name][start:stop]
             shards.append(shard)
         return Split(split.name, shards, split.vocabulary, split.identity)
 
-    return cut
+    return cut_at
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load, save
 
-from clozeworks.data.corpus.shards import map_arrays
+from clozeworks.data.corpus.shards import read_arrays
 from clozeworks.data.examples.index import HELD, narrow
 from clozeworks.data.examples.pairs import NextSentencePairs, SentenceOrderPairs
 from clozeworks.data.examples.single_sequences import SingleSequences
@@ -166,7 +166,7 @@ def test_many_threads_build_each_copy_once(split, bert):
 def test_entries_are_narrow(split, bert, tmp_path):
     NextSentencePairs(length=32).arrange(split, bert, 0, tmp_path).size(0)
     (path,) = tmp_path.iterdir()
-    arrays = map_arrays(path)
+    arrays = read_arrays(path)
     assert arrays.pop("check").nbytes == 16
     assert {name: array.dtype for name, array in arrays.items()} == {
         "first": np.uint16,
@@ -187,5 +187,5 @@ def test_narrow_keeps_every_number(largest, dtype, tmp_path):
     assert narrowed.dtype == dtype and narrowed.tolist() == values.tolist()
     path = tmp_path / "x.safetensors"
     path.write_bytes(save({"x": narrowed}))
-    assert map_arrays(path)["x"].tolist() == values.tolist()
+    assert read_arrays(path)["x"].tolist() == values.tolist()
     assert narrow(np.zeros(0, np.int64)).dtype == np.uint8
