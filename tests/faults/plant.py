@@ -79,6 +79,7 @@ class Fault:
             re.MULTILINE,
         )
         files = sorted((ROOT / "tests").rglob("test_*.py"))
+        files.sort(key=lambda file: last not in file.stem)  # the one that is about it comes first
         return [str(file.relative_to(ROOT)) for file in files if imported.search(file.read_text())]
 
     def areas(self) -> list[str]:
@@ -100,7 +101,9 @@ def noticed(fault: Fault, *, area_only: bool) -> dict[str, Any]:
     record: dict[str, Any] = {"name": fault.name, "file": fault.file, "noticed_by": None}
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="planted-") as folder:
-        planted, sound = copied(Path(folder) / "planted"), copied(Path(folder) / "sound")
+        # The whole tree, for tests read the documents and the source beside them.
+        unused = shutil.ignore_patterns(".git", ".venv", ".*_cache", "site", "__pycache__")
+        planted = Path(shutil.copytree(ROOT, Path(folder) / "planted", ignore=unused))
         fault.plant(planted / "src")
         unsure: list[str] = []
         places = [fault.importers(), fault.areas(), [] if area_only else ["tests"]]
@@ -109,19 +112,13 @@ def noticed(fault: Fault, *, area_only: bool) -> dict[str, Any]:
             if failed is None:
                 places.pop(0)
                 continue
-            if first_failure(planted, [failed]) and not first_failure(sound, [failed]):
+            if not first_failure(ROOT, [failed]) and first_failure(planted, [failed]):
                 record["noticed_by"] = failed
                 break
             unsure.append(failed)
     record["unsure"] = unsure
     record["seconds"] = round(time.monotonic() - began, 1)
     return record
-
-
-def copied(folder: Path) -> Path:
-    """A copy of the whole tree, for tests read the documents and the source beside them."""
-    unused = shutil.ignore_patterns(".*", "site", "__pycache__", "*.egg-info")
-    return Path(shutil.copytree(ROOT, folder, ignore=unused))
 
 
 def first_failure(copy: Path, places: list[str], without: Sequence[str] = ()) -> str | None:

@@ -60,6 +60,8 @@ FULL, LOCAL = "full_attention", "sliding_attention"
 
 # The head with two logits for each token: where an answer begins and where it ends.
 ANSWER_HEAD = "answer"
+# The head that looks for the end of an answer after its beginning.
+BEAM_HEAD = "answer_beam"
 # The head with one logit for each text: of several texts, the one with the highest is chosen.
 CHOICE_HEAD = "choice"
 

@@ -10,10 +10,10 @@ Where paper and code differ: the released model computes GELU's tanh form, Huggi
 says `gelu` and computes the exact one, and this file does as the config says. Backward copies of
 the data (`bi_data`) turn distances around for half of a batch; texts here are read forward only.
 Compat: projections are published as (width, heads, head width). Dropout stands once more after
-the last layer; here it belongs to the heads. The question-answering class that searches with a beam
-(`XLNetForQuestionAnswering`) is read as an encoder; the plain one is known. Where the query stream
-begins is kept through fine-tuning if a folder has it, and filling gaps asks that stream; a model
-trained otherwise need not have it, and transformers then draws one that nothing reads.
+the last layer; here it belongs to the heads. For answers `XLNetForQuestionAnsweringSimple` has two
+pointers, and `XLNetForQuestionAnswering` the paper's head. Where the query stream begins is kept
+through fine-tuning if a folder has it, and filling gaps asks that stream; a model trained otherwise
+need not have it, and transformers then draws one that nothing reads.
 """
 
 from typing import Any
@@ -22,6 +22,7 @@ from clozeworks.core.attention.attention import SelfAttention
 from clozeworks.core.attention.masks import Causal, Full, MaskSpec
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
+from clozeworks.core.heads.answer_beam import AnswerBeam
 from clozeworks.core.heads.pooled import PooledClasses, Pooler
 from clozeworks.core.heads.query_start import QueryStart
 from clozeworks.core.heads.tokens import TokenClasses
@@ -35,6 +36,7 @@ from clozeworks.core.positions.transformer_xl import TransformerXl
 from clozeworks.families import bert
 from clozeworks.families.family import (
     ANSWER_HEAD,
+    BEAM_HEAD,
     CHOICE_HEAD,
     Config,
     Family,
@@ -96,6 +98,7 @@ def read(config: Config, parts: Parts) -> Blueprint:
         ),
         "tokens": TokenClasses(count=config.classes(), dropout=dropout),
         ANSWER_HEAD: TokenClasses(count=2, dropout=dropout),
+        BEAM_HEAD: AnswerBeam(norm=norm, starts=config.whole("start_n_top", 5), dropout=dropout),
         "query_start": QueryStart(),
     }
     return Blueprint(
@@ -144,6 +147,7 @@ def write(blueprint: Blueprint) -> dict[str, Any]:
         ("summary_last_dropout", CHOICE_HEAD, "dropout"),
         ("num_labels", "classes", "count"),
         ("num_labels", "tokens", "count"),
+        ("start_n_top", BEAM_HEAD, "starts"),
     )
 
 
@@ -219,6 +223,14 @@ HEAD = (
     ),
     *bert.TOKENS,
     *bert.ANSWER,
+    *rules(
+        (f"heads.{BEAM_HEAD}.start.{{kind}}", "start_logits.dense.{kind}"),
+        (f"heads.{BEAM_HEAD}.end_dense.{{kind}}", "end_logits.dense_0.{kind}"),
+        (f"heads.{BEAM_HEAD}.end_norm.{{kind}}", "end_logits.LayerNorm.{kind}"),
+        (f"heads.{BEAM_HEAD}.end.{{kind}}", "end_logits.dense_1.{kind}"),
+        (f"heads.{BEAM_HEAD}.none_dense.{{kind}}", "answer_class.dense_0.{kind}"),
+        (f"heads.{BEAM_HEAD}.none.{{kind}}", "answer_class.dense_1.{kind}"),
+    ),
 )
 
 
@@ -251,6 +263,7 @@ FAMILY = Family(
         "XLNetForSequenceClassification": architecture("pooler", "classes", rules=CLASSES),
         "XLNetForTokenClassification": architecture("tokens"),
         "XLNetForQuestionAnsweringSimple": architecture(ANSWER_HEAD),
+        "XLNetForQuestionAnswering": architecture(BEAM_HEAD),
         "XLNetForMultipleChoice": architecture("pooler", CHOICE_HEAD, rules=CHOICE),
     },
     body=BODY,

@@ -24,12 +24,13 @@ import torch
 from torch import Tensor
 
 from clozeworks.arrays import Float32Array
+from clozeworks.core.heads.answer_beam import AnswerBeamModule
 from clozeworks.core.loss import LossTerm
 from clozeworks.core.model import Model
 from clozeworks.core.ops.segments import text_normalizers
 from clozeworks.data.labelled.items import Item, ItemLocations
 from clozeworks.errors import InputError
-from clozeworks.families.family import ANSWER_HEAD
+from clozeworks.families.family import ANSWER_HEAD, BEAM_HEAD
 from clozeworks.objectives.batch import ANSWERS, BatchTensors
 from clozeworks.spec import PositiveInt, spec
 from clozeworks.tasks.classify import softmax
@@ -172,7 +173,6 @@ class Answer(Task[QuestionItem, Answered]):
     python_usage: ClassVar[str] = (
         'output = model.answer("a question?", "a context that holds the answer")'
     )
-    head: ClassVar[str] = HEAD
     head_labels: ClassVar[tuple[str, ...]] = ("begin", "end")
 
     threshold: float | None = None
@@ -186,6 +186,8 @@ class Answer(Task[QuestionItem, Answered]):
     windows: Windows = Windows()
     """How long contexts are read: windows of 384 tokens, each a third of that after the other, if
     not given."""
+    beam: bool = False
+    """Whether the end is looked for after the beginning, as by XLNet's own head."""
 
     def __post_init__(self) -> None:
         self.windows.refuse_cutting("an answer may stand anywhere in its context")
@@ -205,8 +207,15 @@ class Answer(Task[QuestionItem, Answered]):
 
     @classmethod
     def from_checkpoint(cls, published: PublishedHeads) -> "Answer | None":
-        """Two pointers are all a config can say."""
+        """Which head it is is all a config can say."""
+        if BEAM_HEAD in published.heads:
+            return cls(beam=True)
         return cls() if HEAD in published.heads else None
+
+    @property
+    def head(self) -> str:
+        """Two pointers, or an end that knows the beginning."""
+        return BEAM_HEAD if self.beam else HEAD
 
     def windows_of(
         self, items: Sequence[QuestionItem], tokenizer: Tokenizer, max_length: int | None
@@ -224,7 +233,7 @@ class Answer(Task[QuestionItem, Answered]):
                     f"{source_locations[number]}: the context is empty; an answer stands in its "
                     "context; give one."
                 )
-        return read_windows(
+        read = read_windows(
             tokenizer,
             [item.question for item in items],
             [item.context for item in items],
@@ -234,6 +243,13 @@ class Answer(Task[QuestionItem, Answered]):
             offsets=True,
             source_locations=source_locations,
         )
+        if not self.beam:
+            return read
+        # Other tokens would take the places of beginnings that are tried.
+        return [
+            replace(window, positions=np.arange(window.moving.start, window.moving.stop))
+            for window in read
+        ]
 
     def targets(self, item: QuestionItem, windows: Sequence[TokenWindow]) -> list[Target]:
         """First and last token of the first answer; twice 0 where it does not stand whole."""
@@ -259,6 +275,11 @@ class Answer(Task[QuestionItem, Answered]):
     ) -> dict[str, LossTerm]:
         """Half for the first token, half for the last."""
         layout = tensors.layout
+        if self.beam:
+            head = model.head(BEAM_HEAD)
+            assert isinstance(head, AnswerBeamModule)
+            costs, right = head.losses(hidden_states, layout, tensors.targets[self.name][ANSWERS])
+            return {self.name: LossTerm(costs.sum(), len(layout), right.sum())}
         logits = self.logits(model, hidden_states, layout)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))  # (N, 2)
         ends = tensors.targets[self.name][ANSWERS]  # (B, 2)
@@ -278,21 +299,34 @@ class Answer(Task[QuestionItem, Answered]):
         offsets, owner = offsets_of(windows), judged_in(windows)
         points, firsts, lasts = [], [], []
         for number, (window, each) in enumerate(zip(windows, logits, strict=True)):
-            begin, end = _highest(each[:, 0], self.n_best), _highest(each[:, 1], self.n_best)
-            first = begin[:, None] - window.before + window.first  # in tokens of the context
-            last = end[None, :] - window.before + window.first
+            begin, end, sums = self._pairs(each)
+            tokens = window.wanted - window.before + window.first  # those of the context
+            first, last = tokens[begin][:, None], tokens[end][None, :]
             inside = (first >= window.first) & (last < window.first + window.count)
             size = last - first
             fits = inside & (size >= 0) & (size < self.longest)
             judge = owner[np.clip(first, 0, max(len(owner) - 1, 0))] if len(owner) else first < 0
             rows, columns = np.nonzero(fits & (judge == number))
-            sums = each[begin, 0].astype(np.float64)[:, None] + each[end, 1][None, :]
             points.append(sums[rows, columns])
             firsts.append(first[rows, 0])
             lasts.append(last[0, columns])
-        none = min(float(each[0, 0]) + float(each[0, 1]) for each in logits)
         best = self._best(item, offsets, *map(np.concatenate, (points, firsts, lasts)))
+        if self.beam:  # the last column says by how much "none" is ahead
+            none = min(float(each[0, -1]) for each in logits if len(each))
+            none += best[0].points if best else 0.0
+        else:
+            none = min(float(each[0, 0]) + float(each[0, 1]) for each in logits)
         return self._answered(best, none, len(windows))
+
+    def _pairs(self, logits: Float32Array) -> tuple[Any, Any, Any]:
+        """Candidates of a window: rows of first tokens, of last ones, and the points of pairs."""
+        exact = logits.astype(np.float64)
+        if not self.beam:
+            begin, end = _highest(logits[:, 0], self.n_best), _highest(logits[:, 1], self.n_best)
+            return begin, end, exact[begin, 0][:, None] + exact[end, 1]
+        begin = _highest(logits[:, 0], logits.shape[1] - 2)
+        first, last = _log_softmax(exact[:, 0]), _log_softmax(exact[:, 1:-1])
+        return begin, np.arange(len(logits)), first[begin][:, None] + last.T[: len(begin)]
 
     def _best(
         self, item: QuestionItem, offsets: Any, points: Any, firsts: Any, lasts: Any
@@ -455,3 +489,9 @@ class Answer(Task[QuestionItem, Answered]):
 def _highest(logits: Float32Array, count: int) -> Any:
     """The positions of the highest logits, highest first; of equal ones the earlier."""
     return np.argsort(-logits, kind="stable")[:count]
+
+
+def _log_softmax(logits: Any) -> Any:
+    """Logarithms of probabilities over the rows."""
+    shifted = logits - logits.max(axis=0)
+    return shifted - np.log(np.exp(shifted).sum(axis=0))
