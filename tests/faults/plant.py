@@ -18,6 +18,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Timer, local
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
@@ -42,6 +44,27 @@ AREAS = {
 }
 # A test that the fault sends into an endless loop has noticed it, too.
 MOST_SECONDS = 1500
+# Each line it reads becomes a process that tests a copy of the project.
+FORKS = """
+import json, os, sys
+import hypothesis, numpy, pytest, safetensors.torch, tokenizers, torch
+for line in sys.stdin:
+    order = json.loads(line)
+    child = os.fork()
+    if not child:
+        os.dup2(os.open(order["out"], os.O_WRONLY), 1)
+        os.dup2(1, 2)
+        os.chdir(order["copy"])
+        source = os.environ["PYTHONPATH"] = os.path.join(order["copy"], "src")
+        sys.path[:0] = [source]
+        sys.dont_write_bytecode = True
+        break
+    print(child, flush=True)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+else:
+    sys.exit()
+sys.exit(pytest.main(order["words"]))
+"""
 
 
 @dataclass(frozen=True)
@@ -109,7 +132,7 @@ def noticed(fault: Fault, *, area_only: bool) -> dict[str, Any]:
         places = [fault.importers(), fault.areas(), [] if area_only else ["tests"]]
         while places:
             failed = first_failure(planted, places[0], unsure) if places[0] else None
-            if failed is None:
+            if failed is None or failed in unsure:
                 places.pop(0)
                 continue
             if not first_failure(ROOT, [failed]) and first_failure(planted, [failed]):
@@ -123,25 +146,44 @@ def noticed(fault: Fault, *, area_only: bool) -> dict[str, Any]:
 
 def first_failure(copy: Path, places: list[str], without: Sequence[str] = ()) -> str | None:
     """The first test that fails in a copy of the project; None if all pass."""
-    command = [sys.executable, "-m", "pytest", "-x", "-n", "0", "-p", "no:cacheprovider", "--tb=no"]
-    command += [f"--deselect={each}" for each in without]
-    environment = {**os.environ, "PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
-    try:
-        done = subprocess.run(
-            [*command, *places],
-            cwd=copy,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=MOST_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return places[0]
-    if done.returncode in (0, 5):  # 5: the files hold no fast test
+    words = ["-x", "-n", "0", "-p", "no:cacheprovider", "--tb=no", *places]
+    words += [f"--deselect={each}" for each in without]
+    if not hasattr(_OWN, "server"):
+        _OWN.server = Server()
+    code, said = _OWN.server.run(copy, words)
+    if code in (0, 5):  # 5: the files hold no fast test
         return None
-    failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", done.stdout, re.MULTILINE)
+    failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", said, re.MULTILINE)
     return failed[1] if failed else places[0]
+
+
+class Server:
+    """A process that has imported what all tests need, and forks for each run of pytest."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", FORKS],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            encoding="utf-8",
+        )
+
+    def run(self, copy: Path, words: Sequence[str]) -> tuple[int, str]:
+        """The exit code of pytest in a copy of the project, and what it printed."""
+        assert self._process.stdin and self._process.stdout
+        with tempfile.NamedTemporaryFile("r", encoding="utf-8") as out:
+            order = {"copy": str(copy), "words": words, "out": out.name}
+            self._process.stdin.write(json.dumps(order) + "\n")
+            self._process.stdin.flush()
+            child = int(self._process.stdout.readline())
+            timer = Timer(MOST_SECONDS, os.kill, [child, signal.SIGKILL])
+            timer.start()
+            code = int(self._process.stdout.readline())
+            timer.cancel()
+            return code, out.read()
+
+
+_OWN = local()  # what each thread has for itself
 
 
 def results(out: Path | None) -> dict[str, dict[str, Any]]:

@@ -76,3 +76,15 @@ def test_in_another_thread_nothing_is_watched(handlers):
     thread.start()
     thread.join()
     assert found == [handlers]
+
+
+def test_signals_that_were_ignored_stay_so():
+    """As below nohup, or for what a shell starts in the background."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with Stop() as stop:
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+            signal.raise_signal(signal.SIGINT)
+            assert stop.signal == 0
+    finally:
+        signal.signal(signal.SIGINT, before)
