@@ -3,25 +3,37 @@
 import json
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Literal, overload
 
 from clozeworks.errors import ClozeworksError, OutputError
 
+# Another place, and whether a file that is there is replaced.
+OtherPlace = tuple[Path, bool]
+Instead = Callable[[], OtherPlace | None] | None
+
 
 @overload
 def atomic_file(
-    path: Path, mode: Literal["wb"] = "wb", *, overwrite: bool = True
+    path: Path, mode: Literal["wb"] = "wb", *, overwrite: bool = True, instead: Instead = None
 ) -> AbstractContextManager[IO[bytes]]: ...
 @overload
 def atomic_file(
-    path: Path, mode: Literal["w"], *, overwrite: bool = True
+    path: Path, mode: Literal["w"], *, overwrite: bool = True, instead: Instead = None
 ) -> AbstractContextManager[IO[str]]: ...
+@overload
 def atomic_file(
-    path: Path, mode: Literal["wb", "w"] = "wb", *, overwrite: bool = True
-) -> AbstractContextManager[IO[bytes]] | AbstractContextManager[IO[str]]:
+    path: Path, mode: Literal["wb", "w"], *, overwrite: bool = True, instead: Instead = None
+) -> AbstractContextManager[IO[Any]]: ...
+def atomic_file(
+    path: Path,
+    mode: Literal["wb", "w"] = "wb",
+    *,
+    overwrite: bool = True,
+    instead: Instead = None,
+) -> AbstractContextManager[IO[Any]]:
     r"""Opens a file that takes its place only once it is complete.
 
     What is written goes to a temporary file in the same folder; leaving the block puts it in
@@ -36,6 +48,8 @@ def atomic_file(
         mode: `"wb"` for bytes, `"w"` for UTF-8 text with `\n` line ends.
         overwrite: Whether a file that is there at the end is replaced. If not, what was written
             stays beside it under another name.
+        instead: Asked at the end of the block for another place that what was written is put in,
+            and whether a file there is replaced; None for `path`.
 
     Returns:
         A context manager that gives the open file.
@@ -44,11 +58,11 @@ def atomic_file(
         OutputError: On leaving or entering the block, if the file cannot be written; on leaving
             it, if a file is there that may not be replaced.
     """
-    return _atomic_file(path, mode, overwrite)
+    return _atomic_file(path, mode, overwrite, instead)
 
 
 @contextmanager
-def _atomic_file(path: Path, mode: str, overwrite: bool) -> Iterator[IO[Any]]:
+def _atomic_file(path: Path, mode: str, overwrite: bool, instead: Instead) -> Iterator[IO[Any]]:
     target = Path(os.path.realpath(path))
     # Another process may be writing the same target: its number alone would do on one machine,
     # the random part covers a folder that several machines share. The name is cut short because
@@ -73,6 +87,9 @@ def _atomic_file(path: Path, mode: str, overwrite: bool) -> Iterator[IO[Any]]:
                 file.close()
             raise
         file.close()
+        if instead is not None and (other := instead()):
+            path, overwrite = other
+            target = Path(os.path.realpath(path))
         if overwrite:
             with suppress(OSError):  # there is no older file, or it belongs to somebody else
                 temporary.chmod(target.stat().st_mode & 0o7777)

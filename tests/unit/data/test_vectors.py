@@ -14,7 +14,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hypothesis_numpy
 
 from clozeworks.data.files import vectors as vectors_module
-from clozeworks.data.files.vectors import VECTOR_SUFFIXES, check_output, write_vectors
+from clozeworks.data.files.vectors import (
+    VECTOR_SUFFIXES,
+    JsonLinesWriter,
+    check_output,
+    open_vectors,
+)
 from clozeworks.errors import InputError, MissingExtra, OutputError
 
 TEXTS = ["plain", 'with "quotes", \n and \u2028', "巴黎 é 😀"]
@@ -25,6 +30,11 @@ MATRIX = np.array([[0.1, -0.0], [1e-8, 3.4e38], [1e-45, 123456789]], dtype=np.fl
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+def write_vectors(path, vectors, texts, *, overwrite=False):
+    with open_vectors(path, overwrite=overwrite) as file:
+        file.write(texts, vectors)
 
 
 class Interrupted(io.FileIO):
@@ -76,7 +86,7 @@ finite = st.floats(width=32, allow_nan=False, allow_infinity=False)
 @given(hypothesis_numpy.arrays(np.float32, (1, 8), elements=finite))
 def test_jsonl_gives_back_the_same_float32(matrix):
     file = io.BytesIO()
-    vectors_module.write_jsonl(file, matrix, ["a"])
+    JsonLinesWriter(file).write(["a"], matrix)
     row = json.loads(file.getvalue())["vector"]
     assert same_bits(np.array([row], dtype=np.float32), matrix)
 
@@ -208,13 +218,45 @@ def test_an_existing_file_is_kept():
     Path("vectors.npy").write_bytes(b"old")
     expected = "vectors.npy exists; choose another name, or replace it with --overwrite."
     assert message(OutputError, check, "vectors.npy") == expected
+    assert message(OutputError, write_vectors, Path("vectors.npy"), MATRIX, TEXTS) == expected
+    assert Path("vectors.npy").read_bytes() == b"old"
+
+
+def test_a_file_that_appears_meanwhile_is_kept():
     place = Path("vectors.2.npy").absolute()
-    assert message(OutputError, write_vectors, Path("vectors.npy"), MATRIX, TEXTS) == (
+    with pytest.raises(OutputError) as caught, open_vectors("vectors.npy") as file:
+        file.write(TEXTS, MATRIX)
+        Path("vectors.npy").write_bytes(b"old")
+    assert str(caught.value) == (
         f"vectors.npy exists by now, and is not replaced; the results are in {place}; keep those "
         "you want."
     )
     assert Path("vectors.npy").read_bytes() == b"old"
     assert np.array_equal(np.load(place), MATRIX)
+
+
+@pytest.mark.parametrize("suffix", VECTOR_SUFFIXES)
+def test_parts_make_the_same_file_as_all_at_once(monkeypatch, suffix):
+    monkeypatch.setattr(vectors_module, "PARQUET_ROWS", 8)
+    texts, matrix = TEXTS * 7, np.tile(MATRIX, (7, 1))
+    write_vectors(Path(f"whole{suffix}"), matrix, texts)
+    with open_vectors(f"parts{suffix}") as file:
+        for start in range(0, 21, 4):
+            file.write(texts[start : start + 4], matrix[start : start + 4])
+            assert not Path(f"parts{suffix}").exists()
+    assert file.count == 21
+    assert Path(f"parts{suffix}").read_bytes() == Path(f"whole{suffix}").read_bytes()
+
+
+def test_all_vectors_of_a_file_have_one_width():
+    with pytest.raises(InputError) as caught, open_vectors("out.npy") as file:
+        file.write(TEXTS, MATRIX)
+        file.write(TEXTS, np.zeros((3, 5), np.float32))
+    assert str(caught.value) == (
+        "Vector 4 has 5 numbers, and those before it 2; all of a file have the same; write two "
+        "files."
+    )
+    assert not Path("out.npy").exists()
 
 
 def test_unknown_suffixes_list_the_known_ones():

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, overload
+from typing import BinaryIO, TypedDict, Unpack, overload
 
+from clozeworks.data.chunks import in_chunks
 from clozeworks.data.files.compression import Position
 from clozeworks.data.files.encodings import check_characters, printable
 from clozeworks.data.files.fields import absent, is_number, json_type, text_columns
@@ -39,6 +40,8 @@ TEXT_SUFFIXES = (".csv", ".json", ".jsonl", ".parquet", ".tsv", ".txt")
 
 # The number of a line or row, and its texts: one per column.
 NumberedTexts = tuple[int, Sequence[str | None]]
+# The number of a line or row, and its only text.
+NumberedText = tuple[int, str]
 
 
 # What a row of a file is called (line, row or object), and the rows as they are read.
@@ -91,17 +94,19 @@ class Texts:
         return len(self.texts)
 
 
-def read_texts(
-    source: Path | BinaryIO,
-    *,
-    column: str | None = None,
-    header: bool | None = None,
-    file_format: FileFormat | None = None,
-    skip_blank: bool = False,
-) -> Texts:
-    """Reads every text of a file, or of a stream, which has one per line.
+class TextSettings(TypedDict, total=False):
+    """How texts are read, as keyword arguments of `TextReader`."""
 
-    The settings are those of `text_rows`.
+    column: str | None
+    header: bool | None
+    file_format: FileFormat | None
+    skip_blank: bool
+
+
+class TextReader:
+    """The texts of a file, or of a stream with one per line, read as they are needed.
+
+    A file may be read several times, and may have any size.
 
     Args:
         source: A file, or an open stream.
@@ -110,48 +115,137 @@ def read_texts(
         file_format: How the source is read.
         skip_blank: Whether to leave out blank texts rather than to stop at them.
 
+    Attributes:
+        origin: The file, or `standard input`.
+        notes: What was found out or done while it was read.
+        skipped: How many blank texts were left out.
+
+    Raises:
+        SettingError: If there is no header that `header` could be about.
+    """
+
+    def __init__(
+        self,
+        source: Path | BinaryIO,
+        *,
+        column: str | None = None,
+        header: bool | None = None,
+        file_format: FileFormat | None = None,
+        skip_blank: bool = False,
+    ) -> None:
+        self.origin = printable(source) if isinstance(source, Path) else STANDARD_INPUT
+        self.notes = FileNotes()
+        self.skipped = 0
+        self.unit = "line"
+        self._source = source
+        self._columns = None if column is None else [column]
+        self._header = header
+        self._format = file_format or FileFormat()
+        self._skip_blank = skip_blank
+        if isinstance(source, Path):
+            check_header([source], header, self._format)
+        elif column is not None or header is not None:
+            name = "--header" if column is None else "--column"
+            rule = f"{self.origin} has no columns, each line is a text"
+            raise SettingError(name, SET, rule, f"leave {name} out")
+
+    def texts(self) -> Iterator[NumberedText]:
+        """Gives every text with the number of its line or row.
+
+        Raises:
+            InputError: If any of it cannot be used as it is.
+            MissingExtra: If its format needs a library that is not installed.
+        """
+        return chain.from_iterable(self._arriving())
+
+    def chunks(self) -> Iterator[Texts]:
+        """Gives the texts in chunks; those of a stream as soon as they arrive.
+
+        Raises:
+            InputError: If any of it cannot be used as it is.
+            MissingExtra: If its format needs a library that is not installed.
+        """
+        for arrived in self._arriving():
+            for chunk in in_chunks(arrived, lambda text: len(text[1])):
+                yield self.located(chunk)
+
+    def check(self) -> int:
+        """Reads a file once to see that all of it can be used; returns how many texts it has.
+
+        Raises:
+            InputError: If it cannot, or holds no text.
+            MissingExtra: If its format needs a library that is not installed.
+        """
+        return sum(1 for _ in self.texts())
+
+    def located(self, texts: Iterable[NumberedText]) -> Texts:
+        """The same texts, with where each came from."""
+        strings: list[str] = []
+        numbers = array("q")
+        for number, text in texts:
+            strings.append(text)
+            numbers.append(number)
+        locations = SourceLocations(numbers, self._location)
+        return Texts(strings, locations, self.origin, self.skipped, self.notes.sentences())
+
+    def _location(self, number: int) -> str:
+        return f"{self.origin}, {self.unit} {number:,}"
+
+    def _arriving(self) -> Iterator[Iterator[NumberedText]]:
+        """The texts as they arrive: of a file all, of a stream those that are there."""
+        self.notes, self.skipped = FileNotes(), 0
+        count = 0
+
+        def counted(rows: Iterable[NumberedTexts]) -> Iterator[NumberedText]:
+            nonlocal count
+            for number, (text,) in rows:
+                if text is None or not text or text.isspace():
+                    self._leave_out(number)
+                else:
+                    count += 1
+                    yield number, text
+
+        if isinstance(self._source, Path):
+            self.unit, rows = text_rows(
+                self._source,
+                columns=self._columns,
+                header=self._header,
+                file_format=self._format,
+                notes=self.notes,
+            )
+            yield counted(rows)
+        else:
+            first = 1
+            lines = stream_lines(self._source, self._format, origin=self.origin, notes=self.notes)
+            for several in lines:
+                yield counted(_line_rows(several, self.origin, self.notes, first)[1])
+                first += len(several)
+        if not count:
+            what = f"only blank {self.unit}s" if self.skipped else "no texts"
+            raise InputError(
+                f"{self.origin} holds {what}; there must be at least one text; check the file."
+            )
+
+    def _leave_out(self, number: int) -> None:
+        """Counts a blank text, or refuses it."""
+        if not self._skip_blank:
+            raise InputError(
+                f"{self._location(number)}: the text is blank; fill it in, or leave out such "
+                f"{self.unit}s with --skip-blank."
+            )
+        self.skipped += 1
+
+
+def read_texts(source: Path | BinaryIO, **settings: Unpack[TextSettings]) -> Texts:
+    """Reads every text of a file or stream; the arguments are those of `TextReader`.
+
     Raises:
         InputError: If any of it cannot be used as it is.
         MissingExtra: If its format needs a library that is not installed.
         SettingError: If there is no header that `header` could be about.
     """
-    origin = printable(source) if isinstance(source, Path) else STANDARD_INPUT
-    file_format, notes = file_format or FileFormat(), FileNotes()
-    if isinstance(source, Path):
-        check_header([source], header, file_format)
-        unit, rows = text_rows(
-            source,
-            columns=None if column is None else [column],
-            header=header,
-            file_format=file_format,
-            notes=notes,
-        )
-    else:
-        if column is not None or header is not None:
-            name = "--header" if column is None else "--column"
-            rule = f"{origin} has no columns, each line is a text"
-            raise SettingError(name, SET, rule, f"leave {name} out")
-        arriving = stream_lines(source, file_format, origin=origin, notes=notes)
-        unit, rows = _line_rows(chain.from_iterable(arriving), origin, notes)
-    texts: list[str] = []
-    numbers = array("q")
-    skipped = 0
-    for number, (text,) in rows:
-        if text is None or not text or text.isspace():
-            if not skip_blank:
-                raise InputError(
-                    f"{origin}, {unit} {number:,}: the text is blank; fill it in, or leave "
-                    f"out such {unit}s with --skip-blank."
-                )
-            skipped += 1
-            continue
-        texts.append(text)
-        numbers.append(number)
-    if not texts:
-        what = f"only blank {unit}s" if skipped else "no texts"
-        raise InputError(f"{origin} holds {what}; there must be at least one text; check the file.")
-    locations = SourceLocations(numbers, lambda number: f"{origin}, {unit} {number:,}")
-    return Texts(texts, locations, origin, skipped, notes.sentences())
+    reader = TextReader(source, **settings)
+    return reader.located(reader.texts())
 
 
 def check_header(
@@ -230,8 +324,9 @@ def text_rows(
     return unit, _fields(objects, f"{origin}, {unit}", columns)
 
 
-def _line_rows(lines: Iterable[str], origin: str, notes: FileNotes) -> TextRows:
-    return "line", ((number, (line,)) for number, line in numbered_lines(lines, origin, notes))
+def _line_rows(lines: Iterable[str], origin: str, notes: FileNotes, first: int = 1) -> TextRows:
+    numbered = numbered_lines(lines, origin, notes, first)
+    return "line", ((number, (line,)) for number, line in numbered)
 
 
 def _fields(
