@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from clozeworks.checkpoints.sentence import Pooling as Pooling
     from clozeworks.core.blueprint import Blueprint as Blueprint
+    from clozeworks.data.files.vectors import open_vectors as open_vectors
     from clozeworks.engine.callbacks import Callback as Callback
     from clozeworks.errors import ClozeworksError as ClozeworksError
     from clozeworks.jobs.finetune.job import finetune as finetune
@@ -41,6 +42,7 @@ _PLACES = {
     "Pooling": ("checkpoints.sentence", "Pooling"),
     "Tokenizer": ("text.tokenizer.tokenizer", "Tokenizer"),
     "verify": ("jobs.verify", "verify"),
+    "open_vectors": ("data.files.vectors", "open_vectors"),
     "train_tokenizer": ("jobs.tokenizer", "train_tokenizer"),
     "ClozeworksError": ("errors", "ClozeworksError"),
 }

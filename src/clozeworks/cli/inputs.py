@@ -2,10 +2,10 @@
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
 
 from cyclopts import Parameter
 
@@ -14,7 +14,7 @@ from clozeworks.wording import counted
 
 if TYPE_CHECKING:
     from clozeworks.data.files.file_format import FileFormat
-    from clozeworks.data.files.texts import Texts
+    from clozeworks.data.files.texts import TextReader, Texts, TextSettings
     from clozeworks.data.labelled.bad_rows import BadRows
     from clozeworks.data.labelled.items import Item
     from clozeworks.data.labelled.reading import Reading
@@ -58,6 +58,33 @@ class FileOptions:
         return FileFormat(**self.given())
 
 
+@dataclass(frozen=True)
+class OpenTexts:
+    """Texts that are read as they are needed.
+
+    Attributes:
+        origin: The file, or what else they come from.
+        chunks: The texts, as many at a time as are worked on at once.
+        total: How many there are; None if that is not known.
+        reader: What reads them, and notes what there is to say; None for a text that was typed.
+    """
+
+    origin: str
+    chunks: "Iterator[Texts]"
+    total: int | None
+    reader: "TextReader | None" = None
+
+    @property
+    def skipped(self) -> int:
+        """How many blank ones were left out so far."""
+        return self.reader.skipped if self.reader else 0
+
+    def late_notes(self) -> tuple[str, ...]:
+        """What is known only after all of it was read, in sentences."""
+        arrived = self.reader is not None and self.total is None
+        return self.reader.notes.sentences() if self.reader and arrived else ()
+
+
 FILE_OPTIONS = tuple(field.name for field in fields(FileOptions))
 # Those that are about files alone, and not about what comes in by standard input.
 LAYOUT_OPTIONS = ("format", "separator", "quoting")
@@ -79,26 +106,57 @@ class TextOptions(FileOptions):
     header: bool | None = None
     skip_blank: Annotated[bool, Parameter(negative="")] = False
 
-    def read(self, source: str) -> "Texts":
-        """Reads a text, a file, or for - the lines of standard input."""
-        from clozeworks.data.files.lines import STANDARD_INPUT
-        from clozeworks.data.files.texts import Texts, read_texts
+    def open(self, source: str) -> "OpenTexts":
+        """Opens a text, a file, or for - the lines of standard input.
 
+        A file is read once to see that all of it can be used, so that an error in its last line is
+        known before the first one is worked on.
+        """
         resolved = resolve_input(source)
         if isinstance(resolved, str):
-            check_unused("the input is a text, not a file", self)
-            return Texts([resolved], ["the text"], "the command line")
-        if resolved is None:
-            check_unused(f"{STANDARD_INPUT} has no columns", self, *LAYOUT_OPTIONS)
-        texts = read_texts(
-            sys.stdin.buffer if resolved is None else resolved,
-            column=self.column,
-            header=self.header,
-            file_format=self.file_format(),
-            skip_blank=self.skip_blank,
-        )
+            return self._typed(resolved)
+        from clozeworks.data.files.texts import TextReader
+
+        reader = TextReader(self._source(resolved), **self._settings())
+        total = None
+        if resolved is not None:
+            total = reader.check()
+            print_notes(reader.notes.sentences())
+        return OpenTexts(reader.origin, reader.chunks(), total, reader)
+
+    def read(self, source: str) -> "Texts":
+        """Reads a text, a file, or for - the lines of standard input, as a whole."""
+        resolved = resolve_input(source)
+        if isinstance(resolved, str):
+            return next(self._typed(resolved).chunks)
+        from clozeworks.data.files.texts import read_texts
+
+        texts = read_texts(self._source(resolved), **self._settings())
         print_notes(texts.notes)
         return texts
+
+    def _typed(self, text: str) -> "OpenTexts":
+        from clozeworks.data.files.texts import Texts
+
+        check_unused("the input is a text, not a file", self)
+        origin = "the command line"
+        return OpenTexts(origin, iter([Texts([text], ["the text"], origin)]), 1)
+
+    def _source(self, path: Path | None) -> "Path | BinaryIO":
+        from clozeworks.data.files.lines import STANDARD_INPUT
+
+        if path is None:
+            check_unused(f"{STANDARD_INPUT} has no columns", self, *LAYOUT_OPTIONS)
+            return sys.stdin.buffer
+        return path
+
+    def _settings(self) -> "TextSettings":
+        return {
+            "column": self.column,
+            "header": self.header,
+            "file_format": self.file_format(),
+            "skip_blank": self.skip_blank,
+        }
 
     def read_paired(
         self, texts: "Texts", source: str | None, name: str, column: str | None

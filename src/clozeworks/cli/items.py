@@ -15,6 +15,7 @@ from clozeworks.cli.inputs import (
     refuse,
     resolve_input,
 )
+from clozeworks.data.chunks import in_chunks
 from clozeworks.data.files.compression import COMPRESSIONS
 from clozeworks.data.files.encodings import missing_file, printable
 from clozeworks.data.files.file_format import FileFormat
@@ -30,11 +31,8 @@ from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.columns import Column, find_columns, parse_columns
 from clozeworks.data.labelled.items import Item, wrong_text
 from clozeworks.data.labelled.reading import Reading, read_items
-from clozeworks.errors import ClozeworksError, InputError, UnknownName
+from clozeworks.errors import InputError, UnknownName
 
-# A chunk has about so many characters, and at most so many items.
-CHUNK_CHARACTERS = 500_000
-CHUNK_ITEMS = 10_000
 _LOOKED_AT = 50
 
 
@@ -65,13 +63,13 @@ class ItemInput:
         item: What rows become.
         options: How files are read.
         bad: Collects rows that cannot be used.
-        chunk: The maximum number of items that are predicted at once.
+        chunk: The maximum number of items that are predicted at once; as everywhere if not given.
     """
 
     item: type[Item]
     options: TableOptions
     bad: BadRows
-    chunk: int = CHUNK_ITEMS
+    chunk: int | None = None
 
     def open(self, source: str) -> InputItems:
         """Opens a text, the name of a file, or - for the lines of standard input."""
@@ -135,22 +133,7 @@ class ItemInput:
         return parse_columns(columns, self.item.asked_as(roles, "text" not in roles))
 
     def _chunks(self, items: Iterable[Item]) -> Iterator[list[Item]]:
-        """Items in chunks; those before a bad one are yielded before the error is raised."""
-        held: list[Item] = []
-        length = 0
-        try:
-            for item in items:
-                held.append(item)
-                length += sum(map(len, item.texts))
-                if length >= CHUNK_CHARACTERS or len(held) >= self.chunk:
-                    yield held
-                    held, length = [], 0
-        except ClozeworksError:
-            if held:
-                yield held
-            raise
-        if held:
-            yield held
+        return in_chunks(items, lambda item: sum(map(len, item.texts)), most=self.chunk)
 
     def _numbered(self, lines: Iterable[str], origin: str, first: int = 1) -> Iterator[Item]:
         """Each line as an item; the texts of an item are separated by tabs."""

@@ -6,11 +6,41 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING, Any, Literal
 
-from clozeworks.errors import ClozeworksError, OutputError
+from clozeworks.errors import SET, ClozeworksError, InputError, OutputError, SettingError
 from clozeworks.runtime.terminal import exact_output
 from clozeworks.wording import counted
+
+if TYPE_CHECKING:
+    from clozeworks.storage.atomic import OtherPlace
+
+
+def partial_file(out: Path) -> Path:
+    """Where results are kept if the work is stopped: out.partial.jsonl for out.jsonl."""
+    return out.with_name(f"{out.stem}.partial{out.suffix}")
+
+
+def check_resume(out: Path | None) -> None:
+    """Insists that there is something to go on with.
+
+    Raises:
+        SettingError: If there is not.
+    """
+    if out is None:
+        rule = "there is no file to go on with"
+        raise SettingError("--resume", SET, rule, "name it with --out, or leave --resume out")
+    if not partial_file(out).is_file():
+        rule = f"{partial_file(out)} does not exist, so nothing was begun"
+        raise SettingError("--resume", SET, rule, "leave it out")
+
+
+def other_input(out: Path, number: int, located: str) -> InputError:
+    """The error for a partial file that was not made from the input."""
+    return InputError(
+        f"{partial_file(out)}, result {number:,} is not about {located}; it was made from another "
+        "input; give that one, or begin again without --resume."
+    )
 
 
 @contextmanager
@@ -19,43 +49,61 @@ def open_output(
     what: str,
     done: Callable[[], str],
     *,
+    mode: Literal["w", "wb"] = "w",
     overwrite: bool = True,
     lost: str = "",
     errors: bool = False,
-) -> Iterator[IO[str]]:
-    """Opens the output; if the work is stopped, results written so far are kept.
+    resumed: bool | None = None,
+) -> Iterator[IO[Any]]:
+    """Opens the output, a file that appears when it is complete.
+
+    If the work is stopped, the results so far are kept beside it, in `partial_file`; a file that
+    was there stays as it is.
 
     Args:
         out: A file; None for standard output.
         what: What the results are called.
         done: Returns how much was done, in words; an empty string if nothing was.
+        mode: Whether text or bytes are written.
         overwrite: Whether a file that exists by the end is replaced.
         lost: What message to add about work that cannot be kept, if there is any.
         errors: Whether results are also kept if an error ends the work.
+        resumed: Whether the results begin with those of the partial file, which then has no further
+            use; None if the command cannot go on with such a file.
     """
     ends = (KeyboardInterrupt, SystemExit, *((ClozeworksError,) if errors else ()))
     stop: BaseException | None = None
-    where = f"{what} in {out}" if out is not None else ""
+    where = ""
+
+    def instead() -> "OtherPlace | None":
+        return None if out is None or stop is None else (partial_file(out), bool(resumed))
+
     try:
         with ExitStack() as stack:
-            file: IO[str] = exact_output(sys.stdout)
+            file: IO[Any] = exact_output(sys.stdout) if mode == "w" else sys.stdout.buffer
             if out is not None:
                 from clozeworks.storage.atomic import atomic_file
 
-                file = stack.enter_context(atomic_file(out, "w", overwrite=overwrite))
+                opened = atomic_file(out, mode, overwrite=overwrite, instead=instead)
+                file = stack.enter_context(opened)
+                where = f"{what} in {partial_file(out)}"
+                if resumed is not None:
+                    where += "; the same command with --resume goes on there"
             try:
                 yield file
             except ends as error:
-                if not done():  # a file that exists stays as it is
+                if not done():  # nothing to keep
                     if lost and not isinstance(error, ClozeworksError):
                         error.add_note(f"Nothing was kept: {lost}.")
                     raise
-                stop = error  # raised after the block, so that a file keeps what was written
+                stop = error  # raised after the block, so that what was written is kept
     except OutputError as error:
         if stop is None:
             raise
         where = str(error).removesuffix(".")  # the file could not be put in place
     if stop is None:
+        if out is not None and resumed:
+            partial_file(out).unlink(missing_ok=True)
         return
     message = "; ".join(filter(None, (f"{done()} until then", lost, where)))
     if isinstance(stop, ClozeworksError):

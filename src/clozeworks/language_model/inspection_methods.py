@@ -13,7 +13,7 @@ from clozeworks.inference import logits as scoring
 from clozeworks.inference.attention import AttentionWeights
 from clozeworks.inference.logits import TextLogits, TextOrPair
 from clozeworks.inference.loop import BatchKeywords, BatchOptions, device_of
-from clozeworks.language_model.loaded import LoadedCheckpoint, checked_length
+from clozeworks.language_model.loaded import LoadedCheckpoint
 from clozeworks.wording import counted, shortened, visible
 
 # Labels that a description lists before it counts the others.
@@ -103,12 +103,6 @@ class InspectionMethods(LoadedCheckpoint):
             options=BatchOptions(**options),
         )
         return results[0] if alone else results
-
-    def limited(self, max_length: int | None, usual: int | None = None) -> int | None:
-        """How many tokens a text may have: as asked, or what the model and `usual` allow."""
-        if max_length is not None:
-            return checked_length(max_length, 1, self.blueprint.max_length())
-        return min(filter(None, (self.max_length, usual)), default=None)
 
     def facts(self) -> dict[str, str]:
         """What the model is, in a few words each, for people."""

@@ -84,6 +84,12 @@ class LoadedCheckpoint:
             raise UnsupportedError(f"{self.name} has no tokenizer; put {files} into the folder.")
         return self.checkpoint.tokenizer
 
+    def limited(self, max_length: int | None, usual: int | None = None) -> int | None:
+        """How many tokens a text may have: as asked, or what the model and `usual` allow."""
+        if max_length is not None:
+            return checked_length(max_length, 1, self.blueprint.max_length())
+        return min(filter(None, (self.max_length, usual)), default=None)
+
     @property
     def max_length(self) -> int | None:
         """The maximum number of tokens of a text, special ones included; None without a limit."""

@@ -6,7 +6,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Unpack, overload
 
-import numpy as np
 import torch
 
 from clozeworks.checkpoints import folder as folders
@@ -21,13 +20,11 @@ from clozeworks.data.files.file_format import FileFormat
 from clozeworks.data.labelled.labels import AskedKind
 from clozeworks.data.labelled.reading import Reading
 from clozeworks.errors import SettingError, UnsupportedError
-from clozeworks.inference import embed as embedding
 from clozeworks.inference import fill as filling
-from clozeworks.inference.embed import TokenVectors, Vectors
 from clozeworks.inference.fill import Filled
 from clozeworks.inference.fill_spans import fill_spans
 from clozeworks.inference.loop import BatchKeywords, BatchOptions
-from clozeworks.inference.similarity import Similarity, similarity
+from clozeworks.language_model.embedding_methods import EmbeddingMethods
 from clozeworks.language_model.evaluation import (
     EvaluatedModel,
     EvaluationSettings,
@@ -50,15 +47,9 @@ class FillKeywords(BatchKeywords, total=False):
     words: Sequence[str] | None
 
 
-class HiddenStateKeywords(BatchKeywords, total=False):
-    """The keyword arguments of `hidden_states`."""
-
-    layer: int
-    max_length: int | None
-    truncate: bool
-
-
-class LanguageModel(TaskMethods, ScoringMethods, GenerationMethods, InspectionMethods):
+class LanguageModel(
+    TaskMethods, EmbeddingMethods, ScoringMethods, GenerationMethods, InspectionMethods
+):
     """A model with its tokenizer, its family and everything else its folder states.
 
     Methods that take one text or several return one result for one, and a list for several.
@@ -140,135 +131,6 @@ class LanguageModel(TaskMethods, ScoringMethods, GenerationMethods, InspectionMe
             sentinels=noted_sentinels(self.checkpoint.notes, self.name),
             options=options,
         )
-
-    def embed(
-        self,
-        texts: str | Sequence[str],
-        *,
-        prompt: str | None = None,
-        pooling: str | Sequence[str] | None = None,
-        normalize: bool | None = None,
-        max_length: int | None = None,
-        truncate: bool = False,
-        source_locations: Sequence[str] | None = None,
-        **options: Unpack[BatchKeywords],
-    ) -> Vectors:
-        """Computes one vector per text, pooled as the checkpoint states (see `model.pooling`).
-
-        If it does not state it, the mean of the encoder's hidden states, or a decoder's hidden
-        state of the last token.
-
-        Args:
-            texts: One text or several.
-            prompt: Text put before each text: the name of one of `model.prompts`, or any other
-                text, "" for nothing. The folder's default, if it names one, if not given.
-            pooling: Other poolings than the checkpoint's: first, mean, max, mean_sqrt_length,
-                weighted_mean, last.
-            normalize: Whether vectors are scaled to length 1; as the checkpoint states if not
-                given.
-            max_length: The maximum number of tokens of a text; the model's limit if not given.
-            truncate: Whether longer texts are truncated; otherwise they are an error.
-            source_locations: Where each text came from, for messages: `reviews.csv, row 8,412`.
-            options: `batch_tokens`, `progress` and `cancelled`, as for `predict`.
-
-        Returns:
-            For one text a vector, for several an array with a row each, in float32.
-
-        Raises:
-            InputError: If a text is empty or too long.
-        """
-        modes = (pooling,) if isinstance(pooling, str) else pooling
-        several = [texts] if isinstance(texts, str) else list(texts)
-        before = self.prompts.find(prompt)
-        vectors = embedding.embed(
-            self.model,
-            self.tokenizer.lowercased if self.pooling.lowercase else self.tokenizer,
-            several,
-            prompt=before.text if before else "",
-            pool_prompt=self.pooling.include_prompt,
-            modes=self.pooling.modes if modes is None else tuple(modes),
-            normalize=self.pooling.normalize if normalize is None else normalize,
-            max_length=self.limited(max_length, self.pooling.max_length),
-            truncate=truncate,
-            source_locations=source_locations,
-            options=BatchOptions(**options),
-        )
-        one: Vectors = vectors[0] if isinstance(texts, str) else vectors
-        return one
-
-    def similarity(
-        self,
-        first: str | Sequence[str] | Vectors,
-        second: str | Sequence[str] | Vectors | None = None,
-        *,
-        kind: Similarity | None = None,
-        **options: Any,
-    ) -> Vectors:
-        """How similar texts, or vectors that `embed` returned, are to each other.
-
-        Args:
-            first: One text or several, or their vectors.
-            second: The texts or vectors to compare them with; the same ones if not given.
-            kind: cosine, dot, euclidean or manhattan (both as negative distances); what the folder
-                states if not given, cosine if it states nothing.
-            options: As for `embed`.
-
-        Returns:
-            An array with a row for each of `first` and a column for each of `second`.
-        """
-        rows = self._vectors(first, options)
-        columns = rows if second is None else self._vectors(second, options)
-        stated = self.prompts.file.get("similarity_fn_name")
-        return similarity(rows, columns, kind or stated or "cosine")
-
-    def _vectors(self, given: Any, options: dict[str, Any]) -> Vectors:
-        if isinstance(given, np.ndarray | torch.Tensor):
-            array = given.detach().cpu().numpy() if isinstance(given, torch.Tensor) else given
-            if array.dtype.kind not in "OUS":
-                return np.atleast_2d(array.astype(np.float32))
-        return self.embed([given] if isinstance(given, str) else list(given), **options)
-
-    @overload
-    def hidden_states(  # type: ignore[overload-overlap]
-        self, texts: str, **options: Unpack[HiddenStateKeywords]
-    ) -> TokenVectors: ...
-    @overload
-    def hidden_states(
-        self, texts: Sequence[str], **options: Unpack[HiddenStateKeywords]
-    ) -> list[TokenVectors]: ...
-    def hidden_states(
-        self,
-        texts: str | Sequence[str],
-        *,
-        layer: int = -1,
-        max_length: int | None = None,
-        truncate: bool = False,
-        **options: Unpack[BatchKeywords],
-    ) -> TokenVectors | list[TokenVectors]:
-        """Computes the hidden states of every token.
-
-        Args:
-            texts: One text or several.
-            layer: Which layer's output; 0 is the embeddings, -1 the last layer.
-            max_length: The maximum number of tokens of a text; the model's limit if not given.
-            truncate: Whether longer texts are truncated; otherwise they are an error.
-            options: `batch_tokens`, `progress` and `cancelled`, as for `predict`.
-
-        Raises:
-            InputError: If a text is empty or too long.
-            SettingError: If the model has no such layer.
-        """
-        several = [texts] if isinstance(texts, str) else list(texts)
-        vectors = embedding.hidden_states(
-            self.model,
-            self.tokenizer,
-            several,
-            layer=layer,
-            max_length=self.limited(max_length),
-            truncate=truncate,
-            options=BatchOptions(**options),
-        )
-        return vectors[0] if isinstance(texts, str) else vectors
 
     def evaluate(
         self,

@@ -1,0 +1,213 @@
+"""The methods of a language model that turn texts into vectors, and compare these."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Unpack, overload
+
+import numpy as np
+import torch
+
+from clozeworks.data.chunks import CHUNK_ITEMS, in_chunks
+from clozeworks.data.files.texts import SourceLocations
+from clozeworks.errors import InputError, SettingError
+from clozeworks.inference import embed as embedding
+from clozeworks.inference.embed import TokenVectors, Vectors
+from clozeworks.inference.loop import BatchKeywords, BatchOptions
+from clozeworks.inference.similarity import Similarity, similarity
+from clozeworks.language_model.loaded import LoadedCheckpoint
+
+
+class EmbedKeywords(BatchKeywords, total=False):
+    """The keyword arguments of `embed`, but for `source_locations`."""
+
+    prompt: str | None
+    pooling: str | Sequence[str] | None
+    normalize: bool | None
+    max_length: int | None
+    truncate: bool
+
+
+class HiddenStateKeywords(BatchKeywords, total=False):
+    """The keyword arguments of `hidden_states`."""
+
+    layer: int
+    max_length: int | None
+    truncate: bool
+
+
+class EmbeddingMethods(LoadedCheckpoint):
+    """One vector per text, the hidden states of every token, and how similar texts are."""
+
+    def embed(
+        self,
+        texts: str | Sequence[str],
+        *,
+        prompt: str | None = None,
+        pooling: str | Sequence[str] | None = None,
+        normalize: bool | None = None,
+        max_length: int | None = None,
+        truncate: bool = False,
+        source_locations: Sequence[str] | None = None,
+        **options: Unpack[BatchKeywords],
+    ) -> Vectors:
+        """Computes one vector per text, pooled as the checkpoint states (see `model.pooling`).
+
+        If it does not state it, the mean of the encoder's hidden states, or a decoder's hidden
+        state of the last token.
+
+        Args:
+            texts: One text or several.
+            prompt: Text put before each text: the name of one of `model.prompts`, or any other
+                text, "" for nothing. The folder's default, if it names one, if not given.
+            pooling: Other poolings than the checkpoint's: first, mean, max, mean_sqrt_length,
+                weighted_mean, last.
+            normalize: Whether vectors are scaled to length 1; as the checkpoint states if not
+                given.
+            max_length: The maximum number of tokens of a text; the model's limit if not given.
+            truncate: Whether longer texts are truncated; otherwise they are an error.
+            source_locations: Where each text came from, for messages: `reviews.csv, row 8,412`.
+            options: `batch_tokens`, `progress` and `cancelled`, as for `predict`.
+
+        Returns:
+            For one text a vector, for several an array with a row each, in float32.
+
+        Raises:
+            InputError: If a text is empty or too long.
+        """
+        modes = (pooling,) if isinstance(pooling, str) else pooling
+        several = [texts] if isinstance(texts, str) else list(texts)
+        before = self.prompts.find(prompt)
+        vectors = embedding.embed(
+            self.model,
+            self.tokenizer.lowercased if self.pooling.lowercase else self.tokenizer,
+            several,
+            prompt=before.text if before else "",
+            pool_prompt=self.pooling.include_prompt,
+            modes=self.pooling.modes if modes is None else tuple(modes),
+            normalize=self.pooling.normalize if normalize is None else normalize,
+            max_length=self.limited(max_length, self.pooling.max_length),
+            truncate=truncate,
+            source_locations=source_locations,
+            options=BatchOptions(**options),
+        )
+        one: Vectors = vectors[0] if isinstance(texts, str) else vectors
+        return one
+
+    def embed_chunks(
+        self,
+        texts: Iterable[str],
+        *,
+        chunk_size: int = CHUNK_ITEMS,
+        **options: Unpack[EmbedKeywords],
+    ) -> Iterator[tuple[list[str], Vectors]]:
+        """Computes vectors of texts that are too many to hold in memory, such as lines of a file.
+
+        ```python
+        for texts, vectors in model.embed_chunks(line.strip() for line in open("lines.txt")):
+            index.add(vectors)
+        ```
+
+        Texts are taken from the iterable as they are needed, a chunk at a time. `cw.open_vectors`
+        writes vectors to a file in the same way.
+
+        Args:
+            texts: The texts: a generator, an open file, or any other iterable.
+            chunk_size: The maximum number of texts of a chunk; long texts make shorter ones. Within
+                a chunk texts of similar length are computed together, so a small one is slower.
+            options: As for `embed`.
+
+        Yields:
+            The texts of a chunk, and an array with a row for each, in their order.
+
+        Raises:
+            InputError: If a text is empty or too long; chunks before it have been given.
+        """
+        if isinstance(texts, str):
+            raise InputError(
+                "the texts are one str; they must be an iterable of str; use embed for one text."
+            )
+        if chunk_size < 1:
+            raise SettingError("chunk_size", chunk_size, "it must be at least 1")
+        first = 1
+
+        def length(text: str) -> int:
+            return len(text) if isinstance(text, str) else 0  # embed complains about others
+
+        for chunk in in_chunks(texts, length, most=chunk_size):
+            numbers = range(first, first + len(chunk))
+            locations = SourceLocations(numbers, "text {:,}".format)
+            yield chunk, self.embed(chunk, source_locations=locations, **options)
+            first += len(chunk)
+
+    def similarity(
+        self,
+        first: str | Sequence[str] | Vectors,
+        second: str | Sequence[str] | Vectors | None = None,
+        *,
+        kind: Similarity | None = None,
+        **options: Any,
+    ) -> Vectors:
+        """How similar texts, or vectors that `embed` returned, are to each other.
+
+        Args:
+            first: One text or several, or their vectors.
+            second: The texts or vectors to compare them with; the same ones if not given.
+            kind: cosine, dot, euclidean or manhattan (both as negative distances); what the folder
+                states if not given, cosine if it states nothing.
+            options: As for `embed`.
+
+        Returns:
+            An array with a row for each of `first` and a column for each of `second`.
+        """
+        rows = self._vectors(first, options)
+        columns = rows if second is None else self._vectors(second, options)
+        stated = self.prompts.file.get("similarity_fn_name")
+        return similarity(rows, columns, kind or stated or "cosine")
+
+    def _vectors(self, given: Any, options: dict[str, Any]) -> Vectors:
+        if isinstance(given, np.ndarray | torch.Tensor):
+            array = given.detach().cpu().numpy() if isinstance(given, torch.Tensor) else given
+            if array.dtype.kind not in "OUS":
+                return np.atleast_2d(array.astype(np.float32))
+        return self.embed([given] if isinstance(given, str) else list(given), **options)
+
+    @overload
+    def hidden_states(  # type: ignore[overload-overlap]
+        self, texts: str, **options: Unpack[HiddenStateKeywords]
+    ) -> TokenVectors: ...
+    @overload
+    def hidden_states(
+        self, texts: Sequence[str], **options: Unpack[HiddenStateKeywords]
+    ) -> list[TokenVectors]: ...
+    def hidden_states(
+        self,
+        texts: str | Sequence[str],
+        *,
+        layer: int = -1,
+        max_length: int | None = None,
+        truncate: bool = False,
+        **options: Unpack[BatchKeywords],
+    ) -> TokenVectors | list[TokenVectors]:
+        """Computes the hidden states of every token.
+
+        Args:
+            texts: One text or several.
+            layer: Which layer's output; 0 is the embeddings, -1 the last layer.
+            max_length: The maximum number of tokens of a text; the model's limit if not given.
+            truncate: Whether longer texts are truncated; otherwise they are an error.
+            options: `batch_tokens`, `progress` and `cancelled`, as for `predict`.
+
+        Raises:
+            InputError: If a text is empty or too long.
+            SettingError: If the model has no such layer.
+        """
+        several = [texts] if isinstance(texts, str) else list(texts)
+        vectors = embedding.hidden_states(
+            self.model,
+            self.tokenizer,
+            several,
+            layer=layer,
+            max_length=self.limited(max_length),
+            truncate=truncate,
+            options=BatchOptions(**options),
+        )
+        return vectors[0] if isinstance(texts, str) else vectors
