@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import clozeworks as cw
-from clozeworks.cli import items as asked_items
+from clozeworks.data import chunks
 from clozeworks.data.files import tables
 from clozeworks.language_model.model import LanguageModel
 from clozeworks.tasks.classify import Classify
@@ -104,7 +104,7 @@ def test_a_file_is_read_and_answered_piece_by_piece(command, folder, tmp_path, m
 
     ask = LanguageModel.predict
     monkeypatch.setattr(LanguageModel, "predict", noted)
-    monkeypatch.setattr(asked_items, "CHUNK_CHARACTERS", 100)
+    monkeypatch.setattr(chunks, "CHUNK_CHARACTERS", 100)
     monkeypatch.setattr(tables, "HEAD_ROWS", 3)
     pieces = objects(command("classify", folder, path))
     assert [each["text"] for each in pieces] == [f"the cat {n}" for n in range(40)]
@@ -166,30 +166,6 @@ def test_an_output_file_holds_what_would_be_printed(command, folder, tmp_path):
     assert out.read_text(encoding="utf-8") == printed
 
 
-def test_who_stops_keeps_the_answers(command, folder, tmp_path, monkeypatch):
-    path, out = tmp_path / "a.txt", tmp_path / "o.jsonl"
-    path.write_text("the cat\n" * 9, encoding="utf-8")
-    left = [KeyboardInterrupt, None, None]
-    ask = LanguageModel.predict
-
-    def stopped(self, items, *arguments, **options):
-        if items and (stop := left.pop()):
-            raise stop
-        return ask(self, items, *arguments, **options)
-
-    monkeypatch.setattr(LanguageModel, "predict", stopped)
-    monkeypatch.setattr(asked_items, "CHUNK_ITEMS", 2)
-    outcome = command("classify", folder, path, "--out", out)
-    assert outcome.code == 130 and len(out.read_text().splitlines()) == 4
-    assert outcome.err.startswith("\nStopped. 4 texts in ")
-    assert outcome.err.endswith(f" a second until then; answers in {out}.\n")
-    out.write_text("older", encoding="utf-8")
-    left.append(KeyboardInterrupt)
-    outcome = command("classify", folder, path, "--out", out, "--overwrite")
-    assert outcome.code == 130 and out.read_text() == "older"
-    assert outcome.err == "\nStopped. Nothing was left half-written.\n"
-
-
 def test_json_is_valid_whatever_the_output_can_show(start, folder):
     process = start(["-m", "clozeworks", "classify", folder, "北京🙂"], PYTHONIOENCODING="ascii")
     out, _ = process.communicate(timeout=30)
@@ -199,7 +175,7 @@ def test_json_is_valid_whatever_the_output_can_show(start, folder):
 def test_long_texts_of_all_pieces_are_counted(command, folder, tmp_path, monkeypatch):
     long = "the cat sat " * 300
     (tmp_path / "a.txt").write_text(f"{long}\nthe cat\n{long}\nthe dog\n", encoding="utf-8")
-    monkeypatch.setattr(asked_items, "CHUNK_CHARACTERS", 100)
+    monkeypatch.setattr(chunks, "CHUNK_CHARACTERS", 100)
     outcome = command("classify", folder, tmp_path / "a.txt")
     assert [each["windows"] > 1 for each in objects(outcome)] == [True, False, True, False]
     assert outcome.err.endswith(" a second; 2 needed more than one window\n")

@@ -51,8 +51,8 @@ def test_answers(command, model, taken):
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt(), Terminated(143), InputError("a is odd.")])
 def test_who_stops_is_told_where_results_are(taken, capsys, tmp_path, stop):
-    path = tmp_path / "out.jsonl"
-    place = tmp_path / "out.2.jsonl"
+    path, partial = tmp_path / "out.jsonl", tmp_path / "out.partial.jsonl"
+    place = tmp_path / "out.partial.2.jsonl"
 
     def done():
         return "2 texts"
@@ -62,16 +62,17 @@ def test_who_stops_is_told_where_results_are(taken, capsys, tmp_path, stop):
         open_output(path, "texts", done, overwrite=False, errors=True) as file,
     ):
         file.write("ours")
-        taken(path.name)
+        taken(partial.name)
         raise stop
     assert caught.value is stop
     sentence = (
-        f"2 texts until then; {path} exists by now, and is not replaced; the results are in "
+        f"2 texts until then; {partial} exists by now, and is not replaced; the results are in "
         f"{place}; keep those you want."
     )
     told = capsys.readouterr().err.splitlines() + getattr(stop, "__notes__", [])
     assert told == [sentence]
-    assert path.read_text() == "theirs" and place.read_text() == "ours"
+    assert partial.read_text() == "theirs" and place.read_text() == "ours"
+    assert not path.exists()
 
 
 def test_vectors(command, model, taken):

@@ -145,11 +145,19 @@ def test_stopped_with_a_file_keeps_finished_texts(gpt, start, tmp_path):
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=60)
-    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    partial = tmp_path / "texts.partial.jsonl"
+    lines = [json.loads(line) for line in partial.read_text().splitlines()]
     ended = [line for line in lines if line["finish_reason"]]
     assert 0 < len(ended) < 200 and lines[: len(ended)] == ended
     assert all(line["prompt"] == "The cat" for line in lines)
-    assert process.returncode == 130 and f"until then; texts in {out}" in told
+    assert process.returncode == 130 and f"until then; texts in {partial}" in told
+    assert f"\nStopped. {len(ended):,} of 200 texts" in told and not out.exists()
+
+
+def kept(out):
+    """The lines that were kept of work that was stopped; the file itself is not there."""
+    assert not out.exists()
+    return out.with_name(f"{out.stem}.partial.jsonl").read_text().splitlines()
 
 
 class Interrupted:
@@ -176,13 +184,15 @@ def test_what_was_written_out_of_order_is_kept(gpt, command, tmp_path, monkeypat
     from clozeworks.inference import prompts as write_batches
 
     model = cw.load(gpt)
-    monkeypatch.setattr(clozeworks.language_model, "load", lambda name: Interrupted(model))
+    monkeypatch.setattr(
+        clozeworks.language_model, "load", lambda name, **options: Interrupted(model)
+    )
     monkeypatch.setattr(write_batches, "ROWS", 2)  # the longest prompts come first
     out = tmp_path / "texts.jsonl"
     prompts = ["The", "The cat sat on the mat", "The cat sat on the rug and the dog"]
     found = command("generate", str(gpt), *prompts, "--max-new-tokens", "3", "--out", str(out))
-    assert found.code == 130 and "2 texts, 6 tokens in" in found.err
-    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert found.code == 130 and "2 of 3 texts, 6 tokens in" in found.err
+    lines = [json.loads(line) for line in kept(out)]
     assert [line["prompt"] for line in lines] == prompts[1:]
     assert [line["finish_reason"] for line in lines] == ["length", "length"]
 
@@ -202,15 +212,15 @@ def stopped(gpt, monkeypatch):
     import clozeworks.language_model
 
     model = cw.load(gpt)
-    monkeypatch.setattr(clozeworks.language_model, "load", lambda name: Stopped(model))
+    monkeypatch.setattr(clozeworks.language_model, "load", lambda name, **options: Stopped(model))
     return model
 
 
 def test_a_text_that_was_only_begun_is_kept(gpt, command, tmp_path, stopped):
     out = tmp_path / "texts.jsonl"
     found = command("generate", gpt, "Paris", "Paris", "--max-new-tokens", 40, "--out", out)
-    assert found.code == 130 and "0 texts and 2 unfinished, 6 tokens in" in found.err
-    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert found.code == 130 and "0 of 2 texts and 2 unfinished, 6 tokens in" in found.err
+    lines = [json.loads(line) for line in kept(out)]
     whole = stopped.generate("Paris", max_new_tokens=40)
     assert len(lines) == 2
     for line in lines:
@@ -233,7 +243,7 @@ def test_what_was_held_back_is_kept(gpt, command, tmp_path, stopped):
     assert "0 texts and 1 unfinished, 6 tokens in" in found.err
     out = tmp_path / "texts.jsonl"
     command("generate", gpt, "Paris", "--max-new-tokens", 40, *stop, "--out", out)
-    assert json.loads(out.read_text())["text"] == whole
+    assert [json.loads(line)["text"] for line in kept(out)] == [whole]
 
 
 def test_a_search_has_nothing_to_keep_before_it_ends(gpt, command, tmp_path, monkeypatch):
@@ -253,11 +263,12 @@ def test_a_search_has_nothing_to_keep_before_it_ends(gpt, command, tmp_path, mon
     lost = "a search keeps nothing of a text before it ends"
     found = command("generate", gpt, "The", "The cat sat on the mat", *options)
     assert (found.code, found.err) == (130, f"\nStopped. Nothing was kept: {lost}.\n")
-    assert not out.exists()
+    assert not list(tmp_path.iterdir())
     found = command("generate", gpt, "The cat sat on the mat", "The", *options)
-    assert found.code == 130 and found.err.startswith("\nStopped. 1 text, 3 tokens in ")
-    assert found.err.endswith(f" a second) until then; {lost}; texts in {out}.\n")
-    assert len(out.read_text().splitlines()) == 1
+    assert found.code == 130 and found.err.startswith("\nStopped. 1 of 2 texts, 3 tokens in ")
+    partial = tmp_path / "texts.partial.jsonl"
+    assert found.err.endswith(f" a second) until then; {lost}; texts in {partial}.\n")
+    assert len(kept(out)) == 1
 
 
 def test_an_error_on_the_way_keeps_what_was_written(gpt, command, tmp_path, monkeypatch):
@@ -266,18 +277,17 @@ def test_an_error_on_the_way_keeps_what_was_written(gpt, command, tmp_path, monk
     model = cw.load(gpt)
     with torch.no_grad():
         model.model.embeddings.positions.table.weight[20] = float("nan")
-    monkeypatch.setattr(clozeworks.language_model, "load", lambda name: model)
+    monkeypatch.setattr(clozeworks.language_model, "load", lambda name, **options: model)
     monkeypatch.setattr("clozeworks.cli.commands.generate._CHUNK", 2)
     out = tmp_path / "texts.jsonl"
     prompts = ["The", "on", "The", "on", "The", "The cat sat " * 20]
     found = command("generate", gpt, *prompts, "--max-new-tokens", 3, "--out", out)
     first, second = found.err.splitlines()
-    assert first.startswith("4 texts, 12 tokens in ") and first.endswith(
-        f" until then; texts in {out}."
-    )
+    assert first.startswith("4 of 6 texts, 12 tokens in ")
+    assert first.endswith(f" until then; texts in {tmp_path / 'texts.partial.jsonl'}.")
     assert found.code == 2
     assert second.startswith("clozeworks: a logit of text 6 is not finite; ")
-    assert [json.loads(line)["prompt"] for line in out.read_text().splitlines()] == prompts[:4]
+    assert [json.loads(line)["prompt"] for line in kept(out)] == prompts[:4]
 
 
 @pytest.mark.parametrize(
@@ -366,10 +376,7 @@ def test_stopped_while_its_file_appears(gpt, command, tmp_path, stopped, monkeyp
     monkeypatch.setattr(Stopped, "stream", slowly)
     found = command("generate", gpt, "Paris", "Paris", "--max-new-tokens", 40, "--out", out)
     assert found.code == 130 and out.read_text() == "somebody else's"
-    assert found.err.startswith("\nStopped. 0 texts and 2 unfinished, 6 tokens in ")
-    beside = tmp_path / "out.2.jsonl"
-    assert found.err.endswith(
-        f" until then; {out} exists by now, and is not replaced; the results are in {beside}; keep "
-        "those you want.\n"
-    )
-    assert len(beside.read_text().splitlines()) == 2
+    assert found.err.startswith("\nStopped. 0 of 2 texts and 2 unfinished, 6 tokens in ")
+    partial = tmp_path / "out.partial.jsonl"
+    assert found.err.endswith(f" until then; texts in {partial}.\n")
+    assert len(partial.read_text().splitlines()) == 2

@@ -31,12 +31,16 @@ def test_stopped_with_a_file_keeps_the_answers(gpt, start, many, tmp_path, numbe
         time.sleep(0.02)
     process.send_signal(number)
     _, told = process.communicate(timeout=60)
-    lines = [json.loads(line) for line in out.read_text().splitlines()]
-    assert 0 < len(lines) < 3000
+    partial = tmp_path / "o.partial.jsonl"
+    lines = [json.loads(line) for line in partial.read_text().splitlines()]
+    assert 0 < len(lines) < 3000 and not out.exists()
     assert [line["source"] for line in lines] == [f"The cat sat {n}" for n in range(len(lines))]
     assert process.returncode == (130 if number == signal.SIGINT else 143)
-    assert f"\nStopped. {len(lines):,} texts in " in told and "Traceback" not in told
-    assert told.endswith(f" a second until then; answers in {out}.\n")
+    assert f"\nStopped. {len(lines):,} of about 3," in told and "Traceback" not in told
+    assert told.endswith(
+        f" a second until then; answers in {partial}; the same command with --resume goes on "
+        "there.\n"
+    )
     assert not list(tmp_path.glob(".o.jsonl*"))
 
 
@@ -48,7 +52,9 @@ def test_stopped_without_a_file_has_printed_the_answers(gpt, start, many):
     lines = [json.loads(line) for line in (first + process.stdout.read()).splitlines()]
     told = process.stderr.read()
     assert TextToText.chunk_items < len(lines) < 3000 and process.wait(timeout=60) == 130
-    assert re.search(r"\nStopped. [1-9][0-9,]* texts in .* a second until then.\n$", told)
+    assert re.search(
+        r"\nStopped. [1-9][0-9,]* of about 3,\d+ texts in .* a second until then.\n$", told
+    )
 
 
 def test_a_slip_names_the_command_as_it_is_typed(gpt, command):

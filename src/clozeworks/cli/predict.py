@@ -1,8 +1,9 @@
 """Shared by the commands that predict: options, predictions in order, and a closing line."""
 
+import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,13 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, ClassVar
 from cyclopts import Parameter
 
 from clozeworks.cli.inputs import TableOptions, check_minimum, print_notes
-from clozeworks.cli.outputs import open_output, uninterrupted
+from clozeworks.cli.outputs import (
+    check_resume,
+    open_output,
+    other_input,
+    partial_file,
+    uninterrupted,
+)
 from clozeworks.errors import SET, InputError, SettingError
 from clozeworks.wording import as_json, counted
 
@@ -33,8 +40,8 @@ class ReadingOptions(TableOptions):
         skip_bad_rows: Drop rows that cannot be used, such as blank texts, and count them.
         json_lines: Print one JSON object per item, or text for people. If not given: text if the
             output is a terminal, JSON otherwise.
-        out: Write JSON lines to this file (.jsonl); it appears when it is complete, or when you
-            stop the work, with what is done.
+        out: Write JSON lines to this file (.jsonl); it appears when it is complete. What is done
+            when you stop is kept in NAME.partial.jsonl.
         overwrite: Replace the output file if it exists.
     """
 
@@ -61,11 +68,11 @@ class ReadingOptions(TableOptions):
         self, source: str, item: "type[Item]", chunk: int | None = None
     ) -> "tuple[InputItems, BadRows]":
         """The items, and the collection of bad rows."""
-        from clozeworks.cli.items import CHUNK_ITEMS, ItemInput
+        from clozeworks.cli.items import ItemInput
         from clozeworks.data.labelled.bad_rows import BadRows
 
         bad = BadRows(skip=self.skip_bad_rows)
-        return ItemInput(item, self, bad, chunk or CHUNK_ITEMS).open(source), bad
+        return ItemInput(item, self, bad, chunk).open(source), bad
 
 
 @Parameter(name="*")
@@ -75,14 +82,18 @@ class Options(ReadingOptions):
 
     Attributes:
         batch_tokens: Tokens per batch.
+        resume: Go on where you stopped: answers of NAME.partial.jsonl are taken over.
     """
 
     batch_tokens: int | None = None
+    resume: Annotated[bool, Parameter(negative="")] = False
 
     def check(self, top: int | None = None) -> None:
-        """Checks the same, and the batch size."""
+        """Checks the same, the batch size, and whether there is something to go on with."""
         check_minimum(1, batch_tokens=self.batch_tokens)
         super().check(top)
+        if self.resume:
+            check_resume(self.out)
 
 
 def answer_all(
@@ -109,14 +120,25 @@ def answer_all(
         options.json_lines is None and options.out is None and sys.stdout.isatty()
     )
     what = task.item_type.asked_unit
-    count = long = cut = 0
+    count = long = cut = read = 0
     begin = time.monotonic()
+    earlier = EarlierAnswers(options.out if options.resume else None)
 
     def done() -> str:
-        return pace(count, what, time.monotonic() - begin) if count else ""
+        total = ""
+        if earlier.count + count < read or (inputs.fraction_read() or 1) < 1:
+            total = estimated_total(read, inputs.fraction_read())
+        return pace(count, what, time.monotonic() - begin, total, earlier.count) if count else ""
 
     with ExitStack() as stack:
-        opened = open_output(options.out, "answers", done, overwrite=options.overwrite)
+        opened = open_output(
+            options.out,
+            "answers",
+            done,
+            overwrite=options.overwrite,
+            errors=True,
+            resumed=options.resume,
+        )
         file = stack.enter_context(opened)
         tokens = None
         if not (file is sys.stdout and sys.stdout.isatty()):  # answers would run into a bar
@@ -124,7 +146,10 @@ def answer_all(
         console = terminal() if readable else None
         escaped = needs_escapes(file)
         for items in inputs.chunks:
-            chunk = list(map(task.from_input, items))
+            read += len(items)
+            chunk = list(map(task.from_input, earlier.take(items, file)))
+            if not chunk:
+                continue
             answers = loaded.predict(
                 chunk, task, batch_tokens=options.batch_tokens, progress=tokens
             )
@@ -144,12 +169,15 @@ def answer_all(
                     long += answer.windows > 1
                     cut += getattr(answer, "truncated", False)
             file.flush()
-        if not count:
+        if not read:
             raise nothing(inputs.origin, bad)
     if inputs.direct and options.out is None and not long and not cut:
         return
     print_notes(bad.notes.about_bytes())
-    seconds, reading = time.monotonic() - begin, how_read(task, long, cut)
+    reading = how_read(task, long, cut)
+    if earlier.count:
+        reading = [f"{earlier.count:,} were answered before", *reading]
+    seconds = time.monotonic() - begin
     print(closing(count, what, seconds, reading, bad, options.out), file=sys.stderr)
 
 
@@ -183,11 +211,68 @@ class TokenProgress:
         self._before += self._total
 
 
-def pace(count: int, what: str, seconds: float) -> str:
-    """How many, how fast."""
+class EarlierAnswers:
+    """The answers that are there already, of work that was stopped.
+
+    Args:
+        out: The file that was to be written; None if nothing was done before.
+
+    Attributes:
+        count: How many were taken over.
+    """
+
+    def __init__(self, out: Path | None) -> None:
+        self.count = 0
+        self._out = out
+        self._lines = iter(()) if out is None else _lines_of(partial_file(out))
+
+    def take(self, items: "Sequence[Item]", file: IO[str]) -> "Sequence[Item]":
+        """Writes the answers that are there already; returns the items that have none.
+
+        Raises:
+            InputError: If an answer is about something else.
+        """
+        for number, item in enumerate(items):
+            line = next(self._lines, None)
+            if line is None:
+                return items[number:]
+            assert self._out is not None
+            if source_location_of(line) != item.source_location:
+                raise other_input(self._out, self.count + 1, item.source_location)
+            file.write(line)
+            self.count += 1
+        return []
+
+
+def _lines_of(path: Path) -> Iterator[str]:
+    with path.open(encoding="utf-8") as file:
+        yield from file
+
+
+def source_location_of(line: str) -> str | None:
+    """Which item an answer is about."""
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return None
+    return record.get("source_location") if isinstance(record, dict) else None
+
+
+def estimated_total(read: int, fraction: float | None) -> str:
+    """How many items there are, if so many of them are a fraction; empty if it is not known."""
+    if not fraction:
+        return ""
+    return f"{read:,}" if fraction >= 1 else f"about {read / fraction:,.0f}"
+
+
+def pace(count: int, what: str, seconds: float, total: str = "", before: int = 0) -> str:
+    """How many, of how many, how fast; `before` are those that were there already."""
     rate = count / max(seconds, 1e-9)
     shown = f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"
-    return f"{counted(count, what)} in {seconds:.1f} s, {shown} a second"
+    amount = f"{before + count:,} of {total} {what}s" if total else counted(before + count, what)
+    if before:
+        amount += f", {count:,} of them now,"
+    return f"{amount} in {seconds:.1f} s, {shown} a second"
 
 
 def how_read(task: "AnyTask", long: int, cut: int) -> list[str]:

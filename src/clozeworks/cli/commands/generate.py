@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import IO, TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from cyclopts import App, Parameter
@@ -162,8 +163,9 @@ def generate(
         print(f"{are} may begin in any way.", file=sys.stderr)
     totals, out = _Totals(), options.out
     lost = "a search keeps nothing of a text before it ends" if chosen.beams is not None else ""
+    done = partial(totals.line, len(read) * chosen.num_return_sequences)
     with open_output(
-        out, "texts", totals.line, overwrite=options.overwrite, lost=lost, errors=True
+        out, "texts", done, overwrite=options.overwrite, lost=lost, errors=True
     ) as file:
         if readable and not several and chosen.num_return_sequences == 1:
             _stream(writer, read[0], chosen, totals, file)
@@ -209,14 +211,15 @@ class _Totals:
         self.at_limit += at_limit
         self.full += at_limit and len(text.tokens) < max_new_tokens
 
-    def line(self) -> str:
-        """How many texts and tokens, and how fast; empty before the first token."""
+    def line(self, total: int = 1) -> str:
+        """How many texts (of so many) and tokens, and how fast; empty before the first token."""
         if not self.tokens and not self.texts:
             return ""
         seconds = max(time.monotonic() - self.begin, 1e-9)
+        texts = counted(self.texts, "text") if total == 1 else f"{self.texts:,} of {total:,} texts"
         unfinished = f" and {self.unfinished:,} unfinished" if self.unfinished else ""
         return (
-            f"{counted(self.texts, 'text')}{unfinished}, {counted(self.tokens, 'token')} in "
+            f"{texts}{unfinished}, {counted(self.tokens, 'token')} in "
             f"{seconds:.1f} s ({self.tokens / seconds:,.0f} a second)"
         )
 
