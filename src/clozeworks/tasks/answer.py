@@ -312,7 +312,7 @@ class Answer(Task[QuestionItem, Answered]):
             lasts.append(last[0, columns])
         best = self._best(item, offsets, *map(np.concatenate, (points, firsts, lasts)))
         if self.beam:  # the last column says by how much "none" is ahead
-            none = min(float(each[0, -1]) for each in logits if len(each))
+            none = min((float(each[0, -1]) for each in logits if len(each)), default=0.0)
             none += best[0].points if best else 0.0
         else:
             none = min(float(each[0, 0]) + float(each[0, 1]) for each in logits)
@@ -321,7 +321,7 @@ class Answer(Task[QuestionItem, Answered]):
     def _pairs(self, logits: Float32Array) -> tuple[Any, Any, Any]:
         """Candidates of a window: rows of first tokens, of last ones, and the points of pairs."""
         exact = logits.astype(np.float64)
-        if not self.beam:
+        if not self.beam or not len(logits):
             begin, end = _highest(logits[:, 0], self.n_best), _highest(logits[:, 1], self.n_best)
             return begin, end, exact[begin, 0][:, None] + exact[end, 1]
         begin = _highest(logits[:, 0], logits.shape[1] - 2)

@@ -95,9 +95,11 @@ class AnswerBeamModule(Head):
 
     def _logits(self, x: Tensor, last: Tensor) -> Tensor:
         """The same of one text, from the tokens that may be in answers, (T, W), and its last."""
+        if not len(x):
+            return x.new_zeros(0, self.starts + 2)
         start = self(x)  # (T, 1)
-        best = start[:, 0].argsort(descending=True, stable=True)[: self.starts]
-        best = F.pad(best[None], (0, self.starts - len(best)), "replicate")[0] if len(x) else best
+        order = start[:, 0].argsort(descending=True, stable=True)
+        best = order[torch.arange(self.starts, device=x.device).clamp(max=len(x) - 1)]
         ends = self.end_logits(
             x[:, None].expand(-1, len(best), -1), x[best].expand(len(x), -1, -1)
         )  # (T, S)
