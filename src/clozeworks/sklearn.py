@@ -113,6 +113,7 @@ class _FinetunedEstimator(_ModelEstimator):
                 "model": str(model),
                 "task": {"kind": "compare" if self._pairs else "classify"},
                 "data": {"train": [_write(folder / "train.jsonl", rows, labels)], "labels": kind},
+                "logging": {"report": False},
                 "seeds": [int(check_random_state(self.random_state).randint(2**31 - 1))],
             }
             for path in ("epochs", "learning_rate", "batch_size"):

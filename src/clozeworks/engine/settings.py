@@ -80,6 +80,8 @@ class Logging:
     every_steps: PositiveInt | None = None
     """Steps between two lines of metrics.jsonl; if not given, 10 for pre-training, a twentieth of
     an epoch for fine-tuning."""
+    report: bool = True
+    """Whether report.html and curves are drawn when a session ends."""
     tensorboard: bool = False
     """Whether the numbers are written for TensorBoard, too; the same as naming it in trackers."""
     trackers: tuple[TrackerName, ...] = ()

@@ -9,7 +9,7 @@ from clozeworks.text.training.train import train_from_iterator
 
 SMALL = {
     "hidden_size": 32,
-    "num_hidden_layers": 2,
+    "num_hidden_layers": 1,
     "num_attention_heads": 2,
     "intermediate_size": 64,
 }

@@ -49,7 +49,7 @@ def write_report(
     If there are no predictions for the dev set, the model is asked.
 
     Returns:
-        The page; None if it could not be written.
+        The page; None if it is not wanted, or could not be written.
     """
     task, items = data.task, data.dev
     runs = [seed_summary(result) for result in results]
@@ -90,6 +90,8 @@ def write_report(
     if model is not None:
         with noted("The model's card could not be written", callback):
             write_text(folder / MODEL / "README.md", card(summary, model, data))
+    if not recipe.logging.report:
+        return None
     with noted("The report could not be written", callback):
         notes = [str(line.get("note", "")) for line in read_lines(folder / NOTES)]
         page = finetuning_page(replace(summary, notes=notes), callback.on_message)

@@ -191,8 +191,8 @@ class _Run:
         outcome: Outcome | None,
         problem: str = "",
     ) -> Path | None:
-        """Curves and a page about the run, if this is the rank that writes."""
-        if metrics is None:
+        """Curves and a page about the run, if they are wanted and this is the rank that writes."""
+        if metrics is None or not self.recipe.logging.report:
             return None
         sessions = read_lines(self.folder / SESSIONS)
         summary = PretrainSummary(
