@@ -334,3 +334,11 @@ def test_a_model_without_what_is_asked(refused, command, bert, tmp_path, bert_mo
         "merges.txt into the folder.",
         *("embed", bert_model, "cat"),
     )
+
+
+def test_sizes_are_listed_with_where_they_come_from(command):
+    lines = [" ".join(line.split()) for line in command("show").out.splitlines()]
+    assert "bert-tiny 4,385,920 parameters (Turc et al. 2019)" in lines
+    assert any(line.startswith("gpt2-tiny ") and "(ours, for trying)" in line for line in lines)
+    assert any(line.startswith("t5-tiny ") and "google/t5-efficient-tiny" in line for line in lines)
+    assert any(line.startswith("bert-base ") and line.endswith("parameters") for line in lines)

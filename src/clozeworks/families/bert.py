@@ -210,6 +210,7 @@ FAMILY = Family(
         "bert-base-chinese": size(12, 768, 21128),
         "bert-large": size(24, 1024),
     },
+    size_notes={f"bert-{name}": "Turc et al. 2019" for name in ("tiny", "mini", "small", "medium")},
     style=WordPieceStyle(),
     read=read,
     write=write,

@@ -58,6 +58,9 @@ LOOKALIKES = frozenset(
 # The published types of layers: those that see the whole text, and those that see a window.
 FULL, LOCAL = "full_attention", "sliding_attention"
 
+# Where a size comes from that nobody published.
+OWN = "ours, for trying"
+
 # The head with two logits for each token: where an answer begins and where it ends.
 ANSWER_HEAD = "answer"
 # The head that looks for the end of an answer after its beginning.
@@ -253,7 +256,9 @@ class Family:
     """Standard deviations of initial weights where they differ: by patterns of our names, of which
     the first that matches counts."""
     sizes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Published sizes: the config of each."""
+    """Published sizes, and tiny ones to try things out with: the config of each."""
+    size_notes: Mapping[str, str] = field(default_factory=dict)
+    """Where sizes come from that are not from the paper; `OWN` for those that nobody published."""
     of_bytes: frozenset[str] = frozenset()
     """Published sizes whose tokens are bytes; they need no tokenizer file."""
     unstated: Mapping[str, Any] = field(default_factory=dict)

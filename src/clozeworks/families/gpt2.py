@@ -32,6 +32,7 @@ from clozeworks.core.positions.learned import Learned
 from clozeworks.families.family import (
     ANSWER_HEAD,
     CHOICE_HEAD,
+    OWN,
     Config,
     Family,
     Parts,
@@ -277,7 +278,9 @@ FAMILY = Family(
     ignored=("h.{layer}.attn.bias", "h.{layer}.attn.masked_bias"),
     forms=lambda config: FORMS,
     stds=stds,
+    size_notes={"gpt2-tiny": OWN},
     sizes={
+        "gpt2-tiny": _size(2, 128),
         "gpt2": _size(12, 768),
         "gpt2-medium": _size(24, 1024),
         "gpt2-large": _size(36, 1280),

@@ -21,7 +21,15 @@ from clozeworks.core.layers.tower import Tower
 from clozeworks.core.positions.rotary import Rotary, SlowerWhereSlow
 from clozeworks.errors import CheckpointError
 from clozeworks.families import gpt2
-from clozeworks.families.family import ANSWER_HEAD, Config, Family, Parts, architecture, head_keys
+from clozeworks.families.family import (
+    ANSWER_HEAD,
+    OWN,
+    Config,
+    Family,
+    Parts,
+    architecture,
+    head_keys,
+)
 from clozeworks.families.rope import read_rotary, written_rotary
 from clozeworks.families.weights import layer_rules, rules
 from clozeworks.text.tokenizer.styles import LLAMA_STYLE
@@ -161,7 +169,16 @@ FAMILY = Family(
     body=BODY,
     head=gpt2.HEAD,
     ignored=("layers.{layer}.self_attn.rotary_emb.inv_freq",),
+    size_notes={"llama-tiny": OWN},
     sizes={
+        "llama-tiny": _size(
+            2,
+            128,
+            344,
+            num_attention_heads=2,
+            num_key_value_heads=2,
+            max_position_embeddings=2048,
+        ),
         "llama-7b": _size(32, 4096, 11_008, max_position_embeddings=2048, rms_norm_eps=1e-6),
         "llama-2-7b": _size(32, 4096, 11_008),
         "llama-2-13b": _size(40, 5120, 13_824),

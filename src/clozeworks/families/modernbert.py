@@ -36,6 +36,7 @@ from clozeworks.families.family import (
     CHOICE_HEAD,
     FULL,
     LOCAL,
+    OWN,
     Config,
     Family,
     Parts,
@@ -291,7 +292,10 @@ FAMILY = Family(
     body=BODY,
     head=(),
     forms=lambda config: FORMS,
+    size_notes={"modernbert-tiny": OWN},
     sizes={
+        # Every third layer sees the whole text.
+        "modernbert-tiny": _size(3, 128, 192),
         "modernbert-base": _size(22, 768, 1152),
         "modernbert-large": _size(28, 1024, 2624),
     },

@@ -19,7 +19,15 @@ from clozeworks.core.heads.pooled import Pooler
 from clozeworks.core.heads.vocabulary import Vocabulary
 from clozeworks.core.positions.learned import Learned
 from clozeworks.families import bert
-from clozeworks.families.family import ANSWER_HEAD, CHOICE_HEAD, Config, Family, Parts, architecture
+from clozeworks.families.family import (
+    ANSWER_HEAD,
+    CHOICE_HEAD,
+    OWN,
+    Config,
+    Family,
+    Parts,
+    architecture,
+)
 from clozeworks.families.weights import Rule, rules
 from clozeworks.text.tokenizer.styles import ByteLevelStyle
 
@@ -108,7 +116,9 @@ FAMILY = Family(
     body=(*bert.BODY, *bert.POOLER),
     head=HEAD,
     ignored=bert.FAMILY.ignored,
+    size_notes={"roberta-tiny": OWN},
     sizes={
+        "roberta-tiny": size(2, 128),
         "roberta-base": size(12, 768),
         "roberta-large": size(24, 1024),
         "distilroberta-base": size(6, 768),

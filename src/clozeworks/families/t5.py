@@ -292,6 +292,7 @@ FAMILY = Family(
     spellings=_spellings,
     stds=stds,
     sizes={
+        "t5-tiny": size(4, 256, 1024, 4),
         "t5-small": size(6, 512, 2048, 8),
         "t5-base": size(12, 768, 3072, 12),
         "t5-large": size(24, 1024, 4096, 16),
@@ -307,6 +308,7 @@ FAMILY = Family(
         "byt5-large": _bytes(36, 1536, 3840, 16),
         "ul2": size(32, 4096, 16_384, 16, d_kv=256, **NEWER | {"feed_forward_proj": "gated-silu"}),
     },
+    size_notes={"t5-tiny": "as google/t5-efficient-tiny, Tay et al. 2022"},
     of_bytes=frozenset({"byt5-small", "byt5-base", "byt5-large"}),
     # Compat: the published library assumes these numbers, which another vocabulary need not have.
     unstated={"decoder_start_token_id": 0, "pad_token_id": 0, "eos_token_id": 1},

@@ -76,7 +76,8 @@ def show(
     from clozeworks.display.table import aligned
     from clozeworks.wording import visible
 
-    print(f"{model} ({family.model_type}, {family.paper})")
+    source = family.size_notes.get(model, family.paper)
+    print(f"{model} ({family.model_type}, {source})")
     limit = max_positions_of(blueprint, config)
     print(f"texts of up to {limit:,} tokens" if limit else "texts of any length")
     rows = []
@@ -110,5 +111,6 @@ def _list_sizes() -> None:
         for size in family.sizes:
             parts = _usual_parts(family, size)
             count = family.blueprint(family.published(size), parts).count()
-            print(f"  {size:<24}{count:>15,} parameters")
+            note = f"  ({family.size_notes[size]})" if size in family.size_notes else ""
+            print(f"  {size:<24}{count:>15,} parameters{note}")
     print("See one with: clozeworks show bert-base")
