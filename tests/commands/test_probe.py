@@ -118,8 +118,8 @@ def test_what_is_refused_leaves_nothing_behind(refused, tiny_models, data, tmp_p
         *(*words, data, "--layers", "sum_last_four"),
     )
     refused(
-        f"{tmp_path} exists and is not empty; choose another name, or replace it with --overwrite "
-        "(overwrite=True in Python).",
+        f"{tmp_path} holds files, but neither a model nor a tokenizer, so it is not replaced; "
+        "choose another name, or empty it yourself.",
         *(*words, data, "--out", tmp_path),
     )
 

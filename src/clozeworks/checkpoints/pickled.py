@@ -12,7 +12,9 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,8 +67,12 @@ def convert(
     if out.resolve() == folder.resolve():
         raise CheckpointError(f"{out} is the folder that is read; name another one.")
     with fresh_folder(out, overwrite=overwrite) as temporary:
-        _copy_others(folder, temporary)
+        notes = _copy_others(folder, temporary)
         reports = []
+        for inner in _inner_pickles(folder):  # such as 2_Dense of sentence-transformers
+            name = str(inner.with_name("model.safetensors"))
+            _convert_in_child(folder / inner, temporary / name, max_seconds)
+            notes.append(f"{inner} was converted, too: {name}.")
         for number, file in enumerate(files, start=1):
             name = "model.safetensors"
             if len(files) > 1:
@@ -82,7 +88,7 @@ def convert(
         tuple(files),
         sum(len(report["names"]) for _, report in reports),
         sum(report["size"] for _, report in reports),
-        tuple(note for _, report in reports for note in report["notes"]),
+        (*notes, *(note for _, report in reports for note in report["notes"])),
     )
 
 
@@ -119,17 +125,33 @@ def _pickles(folder: Path) -> list[Path]:
     )
 
 
-def _copy_others(folder: Path, target: Path) -> None:
-    """Copies configs, tokenizer files and sub-folders such as `1_Pooling`; no weights."""
+def _inner_pickles(folder: Path) -> list[Path]:
+    """Weights of parts that have a folder of their own, relative to the folder of the model."""
+    return [path.relative_to(folder) for path in sorted(folder.glob(f"[!.]*/{SINGLE}"))]
+
+
+def _copy_others(folder: Path, target: Path) -> list[str]:
+    """Copies configs, tokenizer files and sub-folders such as `1_Pooling`; no weights.
+
+    Returns:
+        What is left out, in sentences.
+    """
+    left_out = []
     for path in sorted(folder.rglob("*")):
         inside = path.relative_to(folder)
         hidden = any(part.startswith(".") for part in inside.parts)
         if hidden or not path.is_file():
             continue
         if path.suffix in _WEIGHTS or path.name.endswith(".bin.index.json"):
+            if len(inside.parts) > 1 and inside not in _inner_pickles(folder):
+                left_out.append(str(inside))
             continue
         (target / inside).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target / inside)
+    if not left_out:
+        return []
+    more = f" and {len(left_out) - 3:,} more" if len(left_out) > 3 else ""
+    return [f"Weights of sub-folders were left out: {', '.join(left_out[:3])}{more}."]
 
 
 def _convert_in_child(source: Path, target: Path, max_seconds: float) -> dict[str, Any]:
@@ -208,7 +230,7 @@ def child() -> None:
     except MemoryError:
         report = {"error": "it asks for more memory than such a file can need"}
     except BaseException as error:
-        report = {"error": _reason(error)}
+        report = {"error": _reason(error, _protocol(source))}
     print(json.dumps(report), flush=True)
 
 
@@ -234,8 +256,25 @@ def _weights_of(loaded: Any, tensor_type: type) -> tuple[dict[str, Any], list[st
     return weights, notes
 
 
-def _reason(error: BaseException) -> str:
+def _protocol(source: Path) -> int:
+    """The version of the pickle format in an archive of torch.save, whose own is 2."""
+    with suppress(zipfile.BadZipFile, OSError), zipfile.ZipFile(source) as archive:
+        for name in archive.namelist():
+            if name.endswith("/data.pkl"):
+                with archive.open(name) as file:
+                    start = file.read(2)
+                return start[1] if start[:1] == b"\x80" else 2
+    return 2
+
+
+def _reason(error: BaseException, protocol: int) -> str:
     text = " ".join(str(error).split())
+    if protocol > 2:
+        return (
+            f"it was saved with pickle protocol {protocol}, and torch's reader for tensors alone "
+            "knows 2, the one that torch.save uses; whoever made it can save it once more without "
+            "pickle_protocol"
+        )
     if match := re.search(r"GLOBAL (\S+)|Unsupported class (\S+)", text):
         named = match[1] or match[2]
         return f"it holds more than tensors ({named}), and what it holds could run code"

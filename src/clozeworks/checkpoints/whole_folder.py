@@ -36,12 +36,8 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
     if folder.exists() and not folder.is_dir():
         raise OutputError(f"{folder} is a file; name a folder.")
     held = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    if held and not overwrite:
-        raise OutputError(
-            f"{folder} exists and is not empty; choose another name, or replace it with "
-            f"--overwrite (overwrite=True in Python)."
-        )
-    # Trap: replacing deletes what was there, and a slip may name somebody's home.
+    # Trap: replacing deletes what was there, and a slip may name somebody's home. So this comes
+    # before the advice to replace it.
     if held and not held & OURS:
         raise OutputError(
             f"{folder} holds files, but neither a model nor a tokenizer, so it is not replaced; "
@@ -52,6 +48,11 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
         raise OutputError(
             f"{folder} also holds {foreign[0]!r}, which is not part of a model, so it is not "
             f"replaced; choose another name, or move that away."
+        )
+    if held and not overwrite:
+        raise OutputError(
+            f"{folder} exists and is not empty; choose another name, or replace it with "
+            f"--overwrite (overwrite=True in Python)."
         )
     parent = next((parent for parent in folder.resolve().parents if parent.exists()), folder)
     if not parent.is_dir():

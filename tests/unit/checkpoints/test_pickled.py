@@ -116,7 +116,10 @@ class Harmful:
 
 @pytest.mark.parametrize(
     ("protocol", "why"),
-    [(2, r"it holds more than tensors \(posix.system\)"), (4, "a part of the pickle format")],
+    [
+        (2, r"it holds more than tensors \(posix.system\)"),
+        (4, "saved with pickle protocol 4, and torch's reader"),
+    ],
 )
 def test_a_file_that_would_run_a_program_runs_none(pickled, tmp_path, protocol, why):
     mark = tmp_path / "was-here"
@@ -128,6 +131,35 @@ def test_a_file_that_would_run_a_program_runs_none(pickled, tmp_path, protocol, 
     with pytest.raises(CheckpointError, match=why):
         convert(folder, tmp_path / "out")
     assert not mark.exists() and not (tmp_path / "out").exists()
+
+
+def test_another_protocol_is_named_and_is_no_damage(pickled, tmp_path):
+    folder, _ = pickled(lambda weights, path: torch.save(weights, path, pickle_protocol=4))
+    with pytest.raises(CheckpointError) as caught:
+        convert(folder, tmp_path / "out")
+    assert str(caught.value) == (
+        f"{folder / 'pytorch_model.bin'} cannot be converted: it was saved with pickle protocol 4, "
+        "and torch's reader for tensors alone knows 2, the one that torch.save uses; whoever made "
+        "it can save it once more without pickle_protocol; get the model from a source that offers "
+        "safetensors."
+    )
+
+
+def test_weights_of_sub_folders_are_converted_or_named(pickled, tmp_path):
+    folder, _ = pickled(as_zip)
+    for name in ("2_Dense", "onnx"):
+        (folder / name).mkdir()
+    torch.save({"linear.weight": torch.ones(2, 2)}, folder / "2_Dense" / "pytorch_model.bin")
+    (folder / "2_Dense" / "config.json").write_text("{}")
+    (folder / "onnx" / "model.onnx").touch()
+    done = convert(folder, tmp_path / "out")
+    assert done.notes == (
+        "Weights of sub-folders were left out: onnx/model.onnx.",
+        "2_Dense/pytorch_model.bin was converted, too: 2_Dense/model.safetensors.",
+    )
+    dense = load_file(tmp_path / "out" / "2_Dense" / "model.safetensors")
+    assert dense["linear.weight"].tolist() == [[1.0, 1.0], [1.0, 1.0]]
+    assert (tmp_path / "out" / "2_Dense" / "config.json").exists()
 
 
 def test_a_bare_pickle_is_refused(pickled, tmp_path):
@@ -180,7 +212,11 @@ def test_the_target_is_checked_first(pickled, tmp_path):
     folder, _ = pickled(as_zip)
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine.txt").touch()
-    with pytest.raises(OutputError, match="exists and is not empty"):
+    for overwrite in (False, True):  # nothing is advised that would be refused
+        with pytest.raises(OutputError, match="neither a model nor a tokenizer, so it is not rep"):
+            convert(folder, tmp_path / "out", overwrite=overwrite)
+    (tmp_path / "out" / "config.json").touch()
+    with pytest.raises(OutputError, match=r"exists and is not empty; .* replace it with --over"):
         convert(folder, tmp_path / "out")
     with pytest.raises(CheckpointError, match="name another one"):
         convert(folder, folder, overwrite=True)

@@ -62,6 +62,8 @@ def _check_output(path: Path, overwrite: bool, suffixes: Sequence[str], name: st
             f"{path} {ending}; known: {', '.join(suffixes)}; the suffix chooses the format, "
             f"so end the name in one of them.{hint}"
         )
+    if path.exists() and not path.is_file():
+        raise OutputError(f"{path} is a device or a pipe, not a file; choose another place.")
     if path.exists() and not overwrite:
         raise OutputError(f"{path} exists; choose another name, or replace it with --overwrite.")
     folder = path.parent
