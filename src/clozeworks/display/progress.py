@@ -1,10 +1,14 @@
-"""Shows how far long work is: a bar in a terminal, plain lines elsewhere, always on stderr."""
+"""Shows how far long work is: a bar in a terminal, plain lines elsewhere, on stderr.
+
+In a notebook plain lines are in the output of the cell.
+"""
 
 import sys
 import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from clozeworks.display.notebook import in_notebook, progress_stream
 from clozeworks.runtime.terminal import drawing_output, visible_outputs
 
 if TYPE_CHECKING:
@@ -25,7 +29,7 @@ class ProgressBar:
         self._outputs = ExitStack()
 
     def __enter__(self) -> "ProgressBar":
-        if sys.stderr.isatty():
+        if sys.stderr.isatty() and not in_notebook():
             self._bar = _bar(self.unit)
             self._bar.start()
             # What is printed meanwhile goes through the bar, and must not draw on it.
@@ -47,7 +51,7 @@ class ProgressBar:
         now = time.monotonic()
         if now - self._shown >= self._every:
             self._shown = now
-            print(self.line(done, total, now - self._begin), file=sys.stderr, flush=True)
+            print(self.line(done, total, now - self._begin), file=progress_stream(), flush=True)
 
     def staged(self, stage: str, done: int, total: int) -> None:
         """Notes progress of a named stage."""
@@ -57,7 +61,7 @@ class ProgressBar:
             if self._bar is not None:
                 self._task = self._bar.add_task(stage, total=total or None)
             else:
-                print(f"{stage} …", file=sys.stderr, flush=True)
+                print(f"{stage} …", file=progress_stream(), flush=True)
         self(done, total)
 
     def line(self, done: int, total: int, seconds: float) -> str:

@@ -1,12 +1,15 @@
-"""Shows how far a training run is: a live line in a terminal, plain lines elsewhere, on stderr."""
+"""Shows how far a training run is: a live line in a terminal, plain lines elsewhere, on stderr.
 
-import sys
+In a notebook the live line is in the output of the cell.
+"""
+
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from shutil import get_terminal_size
-from typing import Any, TextIO
+from typing import Any, Self, TextIO
 
+from clozeworks.display.notebook import in_notebook, progress_stream
 from clozeworks.display.progress import duration
 from clozeworks.engine.callbacks import Callback
 from clozeworks.runtime.terminal import drawing_output
@@ -26,10 +29,13 @@ class TrainingProgress(Callback):
         self.steps = 0
         self._every = every
         self._shown = 0.0
-        self._live = sys.stderr.isatty()
+        self._stream = progress_stream()
+        self._notebook = in_notebook()
+        self._live = self._notebook or self._stream.isatty()
+        self._length = 0  # of the live line
         self._began: tuple[int, float] | None = None
 
-    def __enter__(self) -> "TrainingProgress":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -38,7 +44,7 @@ class TrainingProgress(Callback):
     def on_message(self, message: str) -> None:
         """Prints a sentence."""
         self._clear()
-        _print(message + "\n")
+        self._print(message + "\n")
 
     def on_train_begin(self, steps: int) -> None:
         """Notes how many steps there are."""
@@ -50,10 +56,12 @@ class TrainingProgress(Callback):
         self._began = self._began or (step, now)
         if self._live:
             self._clear()
-            _print(self._line(step, record, now)[: get_terminal_size().columns - 1])
+            line = self._line(step, record, now)[: get_terminal_size().columns - 1]
+            self._print(line)
+            self._length = len(line)
         elif now - self._shown >= self._every or step == self.steps:
             self._shown = now
-            _print(self._line(step, record, now) + "\n")
+            self._print(self._line(step, record, now) + "\n")
 
     def on_evaluate(self, step: int, record: Mapping[str, Any]) -> None:
         """Prints what was measured on held-out text."""
@@ -80,14 +88,16 @@ class TrainingProgress(Callback):
         )
 
     def _clear(self) -> None:
-        if self._live:
-            _print("\r\x1b[K", drawing_output(sys.stderr))
+        if self._notebook:  # which knows no codes of terminals
+            self._print(f"\r{' ' * self._length}\r" if self._length else "")
+        elif self._live:
+            self._print("\r\x1b[K", drawing_output(self._stream))
+        self._length = 0
 
-
-def _print(text: str, file: TextIO | None = None) -> None:
-    # Whoever reads this may have left; a run must not end for it.
-    with suppress(OSError):
-        print(text, end="", file=file or sys.stderr, flush=True)
+    def _print(self, text: str, file: TextIO | None = None) -> None:
+        # Whoever reads this may have left; a run must not end for it.
+        with suppress(OSError, ValueError):
+            print(text, end="", file=file or self._stream, flush=True)
 
 
 def parts_of(record: Mapping[str, Any]) -> str:
