@@ -47,10 +47,10 @@ class BatchOptions:
 
 
 class BatchKeywords(TypedDict, total=False):
-    """The fields of `BatchOptions` as keyword arguments."""
+    """The fields of `BatchOptions` as keyword arguments; `progress=True` shows a bar."""
 
     batch_tokens: int | None
-    progress: Progress | None
+    progress: Progress | bool | None
     cancelled: Callable[[], bool] | None
 
 

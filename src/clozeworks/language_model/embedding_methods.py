@@ -11,8 +11,9 @@ from clozeworks.data.files.texts import SourceLocations
 from clozeworks.errors import InputError, SettingError
 from clozeworks.inference import embed as embedding
 from clozeworks.inference.embed import TokenVectors, Vectors
-from clozeworks.inference.loop import BatchKeywords, BatchOptions
+from clozeworks.inference.loop import BatchKeywords
 from clozeworks.inference.similarity import Similarity, similarity
+from clozeworks.language_model.batching import batch_options
 from clozeworks.language_model.loaded import LoadedCheckpoint
 
 
@@ -76,19 +77,20 @@ class EmbeddingMethods(LoadedCheckpoint):
         modes = (pooling,) if isinstance(pooling, str) else pooling
         several = [texts] if isinstance(texts, str) else list(texts)
         before = self.prompts.find(prompt)
-        vectors = embedding.embed(
-            self.model,
-            self.tokenizer.lowercased if self.pooling.lowercase else self.tokenizer,
-            several,
-            prompt=before.text if before else "",
-            pool_prompt=self.pooling.include_prompt,
-            modes=self.pooling.modes if modes is None else tuple(modes),
-            normalize=self.pooling.normalize if normalize is None else normalize,
-            max_length=self.limited(max_length, self.pooling.max_length),
-            truncate=truncate,
-            source_locations=source_locations,
-            options=BatchOptions(**options),
-        )
+        with batch_options(options) as batching:
+            vectors = embedding.embed(
+                self.model,
+                self.tokenizer.lowercased if self.pooling.lowercase else self.tokenizer,
+                several,
+                prompt=before.text if before else "",
+                pool_prompt=self.pooling.include_prompt,
+                modes=self.pooling.modes if modes is None else tuple(modes),
+                normalize=self.pooling.normalize if normalize is None else normalize,
+                max_length=self.limited(max_length, self.pooling.max_length),
+                truncate=truncate,
+                source_locations=source_locations,
+                options=batching,
+            )
         one: Vectors = vectors[0] if isinstance(texts, str) else vectors
         return one
 
@@ -201,13 +203,14 @@ class EmbeddingMethods(LoadedCheckpoint):
             SettingError: If the model has no such layer.
         """
         several = [texts] if isinstance(texts, str) else list(texts)
-        vectors = embedding.hidden_states(
-            self.model,
-            self.tokenizer,
-            several,
-            layer=layer,
-            max_length=self.limited(max_length),
-            truncate=truncate,
-            options=BatchOptions(**options),
-        )
+        with batch_options(options) as batching:
+            vectors = embedding.hidden_states(
+                self.model,
+                self.tokenizer,
+                several,
+                layer=layer,
+                max_length=self.limited(max_length),
+                truncate=truncate,
+                options=batching,
+            )
         return vectors[0] if isinstance(texts, str) else vectors

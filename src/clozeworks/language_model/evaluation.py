@@ -25,15 +25,17 @@ from clozeworks.data.labelled.in_memory import (
 )
 from clozeworks.data.labelled.reading import Labelled, Reading, read_items
 from clozeworks.data.labelled.vocabulary_fit import vocabulary_fit
+from clozeworks.display.notebook import html_table
 from clozeworks.errors import InputError, SettingError, UnknownName
 from clozeworks.inference.cloze import TOP, GapItem, measure_gaps, right_words
 from clozeworks.language_model.fitting_labels import fitted
 from clozeworks.tasks.classify import TextItem
 from clozeworks.tasks.metrics.custom import Metric, with_metric
 from clozeworks.tasks.metrics.labels import KnownLabels
-from clozeworks.tasks.metrics.measured import Measured
+from clozeworks.tasks.metrics.measured import Measured, number_text
 from clozeworks.tasks.results.records import record_of
 from clozeworks.tasks.task import command_name, named_class, task_classes
+from clozeworks.wording import counted
 
 if TYPE_CHECKING:
     from clozeworks.language_model.model import LanguageModel
@@ -65,7 +67,7 @@ class EvaluationSettings:
     """Whether intervals are measured by resampling."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class EvaluatedModel:
     """The result of an evaluation."""
 
@@ -119,6 +121,13 @@ class EvaluatedModel:
 
     def __str__(self) -> str:
         return "\n".join(self.summary())
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """The values as a table, for notebooks."""
+        values = {name: number_text(value) for name, value in self.values.items()}
+        return html_table(f"{self.command}: {counted(self.count, 'item')}", values)
 
 
 def evaluate(
@@ -208,7 +217,8 @@ def _guessed(
     settings: EvaluationSettings,
 ) -> tuple[type[AnyTask], str]:
     """The task whose columns the data has, by their usual names; else the usual one; and why."""
-    others, name = [kind for kind in able if kind is not usual], source_name(source)
+    others = [kind for kind in able if kind.item_type is not usual.item_type]
+    name = source_name(source)
     columns = settings.columns
     if columns is not None:
         parts = columns.split(",") if isinstance(columns, str) else columns

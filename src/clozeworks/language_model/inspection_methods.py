@@ -12,7 +12,8 @@ from clozeworks.inference import attention as attending
 from clozeworks.inference import logits as scoring
 from clozeworks.inference.attention import AttentionWeights
 from clozeworks.inference.logits import TextLogits, TextOrPair
-from clozeworks.inference.loop import BatchKeywords, BatchOptions, device_of
+from clozeworks.inference.loop import BatchKeywords, device_of
+from clozeworks.language_model.batching import batch_options
 from clozeworks.language_model.loaded import LoadedCheckpoint
 from clozeworks.wording import counted, shortened, visible
 
@@ -60,17 +61,18 @@ class InspectionMethods(LoadedCheckpoint):
             token, or one for the whole text.
         """
         several, alone = _several(texts)
-        results = scoring.logits(
-            self.model,
-            self.tokenizer,
-            several,
-            head=head,
-            targets=[targets] if isinstance(targets, str) else targets,
-            start=self.start if self.model.decoder is not None else None,
-            max_length=self.limited(max_length),
-            truncate=truncate,
-            options=BatchOptions(**options),
-        )
+        with batch_options(options) as batching:
+            results = scoring.logits(
+                self.model,
+                self.tokenizer,
+                several,
+                head=head,
+                targets=[targets] if isinstance(targets, str) else targets,
+                start=self.start if self.model.decoder is not None else None,
+                max_length=self.limited(max_length),
+                truncate=truncate,
+                options=batching,
+            )
         return results[0] if alone else results
 
     def attention(
@@ -94,14 +96,15 @@ class InspectionMethods(LoadedCheckpoint):
             (layers, heads, tokens, tokens).
         """
         several, alone = _several(texts)
-        results = attending.attention(
-            self.model,
-            self.tokenizer,
-            several,
-            max_length=self.limited(max_length),
-            truncate=truncate,
-            options=BatchOptions(**options),
-        )
+        with batch_options(options) as batching:
+            results = attending.attention(
+                self.model,
+                self.tokenizer,
+                several,
+                max_length=self.limited(max_length),
+                truncate=truncate,
+                options=batching,
+            )
         return results[0] if alone else results
 
     def facts(self) -> dict[str, str]:

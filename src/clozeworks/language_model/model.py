@@ -17,18 +17,23 @@ from clozeworks.checkpoints.tasks import AnyTask, OldHead, with_task
 from clozeworks.checkpoints.vocabulary import extended
 from clozeworks.core.model import Model
 from clozeworks.data.files.file_format import FileFormat
+from clozeworks.data.labelled.in_memory import value_in_words
 from clozeworks.data.labelled.labels import AskedKind
 from clozeworks.data.labelled.reading import Reading
-from clozeworks.errors import SettingError, UnsupportedError
+from clozeworks.display.notebook import progress_stream
+from clozeworks.errors import SettingError, Stated, UnsupportedError
 from clozeworks.inference import fill as filling
 from clozeworks.inference.fill import Filled
 from clozeworks.inference.fill_spans import fill_spans
 from clozeworks.inference.loop import BatchKeywords, BatchOptions
+from clozeworks.language_model.arguments import as_arguments, in_python, refuse_unknown
+from clozeworks.language_model.batching import batch_options
 from clozeworks.language_model.embedding_methods import EmbeddingMethods
 from clozeworks.language_model.evaluation import (
     EvaluatedModel,
     EvaluationSettings,
     NamedColumns,
+    Tell,
     evaluate,
 )
 from clozeworks.language_model.generation_methods import GenerationMethods
@@ -38,6 +43,7 @@ from clozeworks.language_model.task_methods import TaskMethods
 from clozeworks.runtime.devices import find_device, find_dtype
 from clozeworks.tasks.metrics.custom import Metric
 from clozeworks.text.training.extend import LEAST, Extension, extend
+from clozeworks.wording import counted, visible
 
 
 class FillKeywords(BatchKeywords, total=False):
@@ -100,17 +106,19 @@ class LanguageModel(
             )
         several = [texts] if isinstance(texts, str) else list(texts)
         if self.blueprint.decoder is not None:
-            filled = self._fill_spans(several, top, words, BatchOptions(**options))
+            with batch_options(options) as batching:
+                filled = self._fill_spans(several, top, words, batching)
         else:
-            filled = filling.fill(
-                self.model,
-                self.tokenizer,
-                several,
-                top=top,
-                words=words,
-                max_length=self.max_length,
-                options=BatchOptions(**options),
-            )
+            with batch_options(options) as batching:
+                filled = filling.fill(
+                    self.model,
+                    self.tokenizer,
+                    several,
+                    top=top,
+                    words=words,
+                    max_length=self.max_length,
+                    options=batching,
+                )
         return filled[0] if isinstance(texts, str) else filled
 
     def _fill_spans(
@@ -146,9 +154,13 @@ class LanguageModel(
         metric: Metric | str | None = None,
         threshold: float | None = None,
         intervals: bool = True,
+        quiet: bool = False,
         **options: Unpack[BatchKeywords],
     ) -> EvaluatedModel:
         """Measures how good the model is on labelled data, with intervals of 95 %.
+
+        What was found out about the data, progress and the values are shown on standard error, in
+        a notebook below the cell.
 
         Args:
             data: A file or several, a frame of pandas, polars or pyarrow, a dataset, a dict of
@@ -166,6 +178,7 @@ class LanguageModel(
                 what is right and what was predicted.
             threshold: For questions: no answer if "none" is ahead by more than this.
             intervals: Whether intervals are measured, by resampling.
+            quiet: Whether nothing is shown.
             options: `batch_tokens`, `progress` and `cancelled`, as for `predict`.
 
         Returns:
@@ -176,16 +189,25 @@ class LanguageModel(
             InputError: If the data cannot be used.
             UnsupportedError: If the model has no head for the task.
         """
-        reading = Reading(
-            header=header,
-            labels=labels,
-            label_separator=label_separator,
-            **vars(file_format or FileFormat()),
-        )
-        settings = EvaluationSettings(
-            task, columns, reading, skip_bad_rows, metric, threshold, intervals
-        )
-        return evaluate(self, data, settings, **options)
+        refuse_unknown(options, "evaluate", LanguageModel.evaluate)
+        show: Tell = (lambda sentence: None) if quiet else _show
+        keywords = {"progress": not quiet, **options}
+        with in_python(file_format=True):
+            reading = Reading(
+                header=header,
+                labels=labels,
+                label_separator=label_separator,
+                **vars(file_format or FileFormat()),
+            )
+            settings = EvaluationSettings(
+                task, columns, reading, skip_bad_rows, metric, threshold, intervals
+            )
+            result = evaluate(self, data, settings, tell=show, **keywords)
+        amount = counted(result.count, result.labelled.item.asked_unit)
+        show(f"{result.command}, {self.name} on {', '.join(result.labelled.files)}: {amount}")
+        for line in result.summary():
+            show(line)
+        return result
 
     def extend(self, texts: Iterable[str], count: int, *, least: int = LEAST) -> Extension:
         """Extends the vocabulary for text it was not made for; each new token gets an embedding.
@@ -284,6 +306,11 @@ class LanguageModel(
         return Path(folder)
 
 
+def _show(sentence: str) -> None:
+    shown = visible(as_arguments(sentence, file_format=True), lines=True)
+    print(shown, file=progress_stream(), flush=True)
+
+
 def load(
     name: str | Path,
     *,
@@ -306,6 +333,9 @@ def load(
         SettingError: If this machine has no such device.
         UnknownName: If the number type is not one that models compute in.
     """
+    if not isinstance(name, str | Path):
+        rule = "it must be a folder or a hub name"
+        raise SettingError("name", Stated(value_in_words(name)), rule)
     where = find_device(device or "cpu")
     checkpoint = folders.load(resolve(name, revision=revision), dtype=find_dtype(dtype))
     return LanguageModel(checkpoint, str(name)).to(where)

@@ -12,7 +12,8 @@ from clozeworks.inference.exposure import GIVEN, LENGTH, Exposure, exposure
 from clozeworks.inference.few_shot import FewShot, FewShotPrompts, LabelledExample, demonstrations
 from clozeworks.inference.likelihood import HEAD, Scored
 from clozeworks.inference.logits import logits
-from clozeworks.inference.loop import BatchKeywords, BatchOptions
+from clozeworks.inference.loop import BatchKeywords
+from clozeworks.language_model.batching import batch_options
 from clozeworks.language_model.loaded import LoadedCheckpoint, checked_length
 
 
@@ -84,36 +85,37 @@ class ScoringMethods(LoadedCheckpoint):
                 "texts, or two lists of equal length."
             )
         several = [texts] if isinstance(texts, str) else texts
-        limit, batching = self.max_length, BatchOptions(**options)
+        limit = self.max_length
         window = limit if max_length is None else checked_length(max_length, 2, limit)
-        if continuations is None:
-            if self.model.decoder is not None:
-                raise UnsupportedError(
-                    f"{self.name} is an encoder-decoder, so a text by itself has no likelihood; "
-                    f"give the outputs as continuations."
+        if continuations is None and self.model.decoder is not None:
+            raise UnsupportedError(
+                f"{self.name} is an encoder-decoder, so a text by itself has no likelihood; "
+                f"give the outputs as continuations."
+            )
+        with batch_options(options) as batching:
+            if continuations is None:
+                scores = likelihood.score_texts(
+                    self.model,
+                    self.tokenizer,
+                    several,
+                    max_length=window,
+                    overlap=overlap,
+                    source_locations=source_locations,
+                    options=batching,
                 )
-            scores = likelihood.score_texts(
-                self.model,
-                self.tokenizer,
-                several,
-                max_length=window,
-                overlap=overlap,
-                source_locations=source_locations,
-                options=batching,
-            )
-        else:
-            following = [continuations] if isinstance(continuations, str) else continuations
-            scores = likelihood.score_continuations(
-                self.model,
-                self.tokenizer,
-                several,
-                following,
-                start=self.start,
-                max_length=window,
-                overlap=overlap,
-                source_locations=source_locations,
-                options=batching,
-            )
+            else:
+                following = [continuations] if isinstance(continuations, str) else continuations
+                scores = likelihood.score_continuations(
+                    self.model,
+                    self.tokenizer,
+                    several,
+                    following,
+                    start=self.start,
+                    max_length=window,
+                    overlap=overlap,
+                    source_locations=source_locations,
+                    options=batching,
+                )
         return scores[0] if isinstance(texts, str) else scores
 
     @overload
@@ -189,14 +191,15 @@ class ScoringMethods(LoadedCheckpoint):
         pairs: Sequence[tuple[str, str]],
         **options: Unpack[BatchKeywords],
     ) -> list[float]:
-        results = logits(
-            self.model,
-            self.tokenizer,
-            pairs,
-            head=CHOICE_HEAD,
-            max_length=self.max_length,
-            options=BatchOptions(**options),
-        )
+        with batch_options(options) as batching:
+            results = logits(
+                self.model,
+                self.tokenizer,
+                pairs,
+                head=CHOICE_HEAD,
+                max_length=self.max_length,
+                options=batching,
+            )
         return [float(result.logits[0]) for result in results]
 
     def demonstrations(
@@ -271,19 +274,20 @@ class ScoringMethods(LoadedCheckpoint):
                 f"answers has {len(answers):,} texts and texts has {len(texts):,}; each text needs "
                 f"one; give lists of equal length."
             )
-        return exposure(
-            self.model,
-            self.tokenizer,
-            texts,
-            answers,
-            room=self.max_length,
-            start=self.start,
-            given=given,
-            length=length,
-            greedy=greedy,
-            seed=seed,
-            options=BatchOptions(**options),
-        )
+        with batch_options(options) as batching:
+            return exposure(
+                self.model,
+                self.tokenizer,
+                texts,
+                answers,
+                room=self.max_length,
+                start=self.start,
+                given=given,
+                length=length,
+                greedy=greedy,
+                seed=seed,
+                options=batching,
+            )
 
     def _check_generates(self, what: str) -> None:
         blueprint = self.model.blueprint

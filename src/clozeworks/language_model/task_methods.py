@@ -7,8 +7,9 @@ from clozeworks.checkpoints.tasks import AnyTask, task_of
 from clozeworks.data.labelled.columns import named_columns
 from clozeworks.data.labelled.in_memory import Frame, is_table, prediction_rows
 from clozeworks.errors import InputError, UnsupportedError
-from clozeworks.inference.loop import BatchKeywords, BatchOptions
+from clozeworks.inference.loop import BatchKeywords
 from clozeworks.inference.predict import answers
+from clozeworks.language_model.batching import batch_options
 from clozeworks.language_model.loaded import LoadedCheckpoint
 from clozeworks.tasks.answer import Answer, Answered
 from clozeworks.tasks.classify import Classified, Classify
@@ -169,8 +170,9 @@ class TaskMethods(LoadedCheckpoint):
             task: The task, or the name of one, such as "classify", that the model's head can do;
                 the one the model was trained for if not given.
             columns: Which column is what, such as `{"text": "review"}`; found if not given.
-            options: `batch_tokens` (tokens per batch), `progress` (called with the number of tokens
-                done and of all tokens), `cancelled` (called before each batch; True ends the work).
+            options: `batch_tokens` (tokens per batch), `progress` (True for a bar, or a function
+                that is called with the number of tokens done and of all tokens), `cancelled`
+                (called before each batch; True ends the work).
 
         Raises:
             InputError: If no item can be made of a row.
@@ -182,17 +184,18 @@ class TaskMethods(LoadedCheckpoint):
         elif not isinstance(task, Task):
             task = self.task_for(named_class(task))
         named = named_columns(columns, task.item_type)
-        return answers(
-            task,
-            self.model,
-            self.tokenizer,
-            [
-                item if item is row else task.from_input(item)
-                for item, row in zip(task.items_from(rows, named), rows, strict=True)
-            ],
-            max_length=self.max_length,
-            options=BatchOptions(**options),
-        )
+        with batch_options(options) as batching:
+            return answers(
+                task,
+                self.model,
+                self.tokenizer,
+                [
+                    item if item is row else task.from_input(item)
+                    for item, row in zip(task.items_from(rows, named), rows, strict=True)
+                ],
+                max_length=self.max_length,
+                options=batching,
+            )
 
     def _own_task(self, items: Sequence[Any]) -> AnyTask:
         """What the model was trained for, as such items want it."""
