@@ -32,7 +32,8 @@ def specs(slot: type) -> dict[str, type]:
 
     A slot is a base class. If it names a `folder`, the files there are imported first; specs
     defined elsewhere (a test, a notebook) count as soon as they exist. A narrower slot with a
-    folder of its own has a list of its own.
+    folder of its own has a list of its own. Of two of one name the newer counts: a notebook may
+    define a class again.
     """
     folder = getattr(slot, "folder", None)
     for name in files(folder).values() if folder else ():
@@ -45,5 +46,5 @@ def specs(slot: type) -> dict[str, type]:
             continue
         waiting += cls.__subclasses__()
         if not cls.__dict__.get("is_slot"):  # a narrower slot is not a spec itself
-            found[kind(cls)] = cls
+            found.setdefault(kind(cls), cls)  # the newest of a base's subclasses come first
     return found

@@ -42,7 +42,8 @@ def task_of(checkpoint: Checkpoint, source_location: str) -> AnyTask | None:
     noted = noted_task(checkpoint.notes, source_location)
     if noted is not None and (fitted := noted.fitted(published)) is not None:
         return fitted
-    for kind in task_classes().values():
+    # A task that another is derived from speaks for itself alone.
+    for kind in (each for each in task_classes().values() if "from_checkpoint" in vars(each)):
         if (task := kind.from_checkpoint(published)) is not None:
             return task
     return None
@@ -56,6 +57,12 @@ def noted_task(notes: Mapping[str, Any], source_location: str) -> AnyTask | None
     """
     if "task" not in notes:
         return None
+    stated = notes["task"].get("kind") if isinstance(notes["task"], dict) else None
+    if isinstance(stated, str) and stated not in task_classes():
+        raise CheckpointError(
+            f"{source_location} was trained for the task {stated!r}, which is not known here; "
+            "import the module that defines its class first, or ask for what needs no task."
+        )
     try:
         task: AnyTask = settings.read(Task, notes["task"])
     except Exception as error:

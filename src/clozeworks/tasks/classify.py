@@ -362,18 +362,38 @@ class Classify(LabelSetTask[Any, Classified]):
         self, model: Model, hidden_states: Tensor, tensors: BatchTensors
     ) -> dict[str, LossTerm]:
         """What predicting the labels costs."""
+        return {self.name: self.cost(*self.logits_and_labels(model, hidden_states, tensors))}
+
+    @property
+    def takes_loss(self) -> bool:
+        """Whatever the labels are."""
+        return True
+
+    def logits_and_labels(
+        self, model: Model, hidden_states: Tensor, tensors: BatchTensors
+    ) -> tuple[Tensor, Tensor]:
+        """The logits of each window, (B, C), and what is right for it."""
         logits = self.logits(model, hidden_states, tensors.layout)
-        answers = tensors.targets[self.name][ANSWERS]
+        return logits, tensors.targets[self.name][ANSWERS]
+
+    def cost(self, logits: Tensor, labels: Tensor) -> LossTerm:
+        """What predicting labels costs.
+
+        Args:
+            logits: The logits of each window, (B, C).
+            labels: The number of the right label, (B,); for several labels a row of zeros and ones,
+                (B, C); the number itself, in units of the head, (B,).
+        """
         if self.problem == "one":
-            return {self.name: self.label_loss.cost(logits, answers, self.labels)}
+            return self.label_loss.cost(logits, labels, self.labels)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-        answers = answers.to(logits.dtype)
+        labels = labels.to(logits.dtype)
         if self.problem == "number":
-            errors = (logits[:, 0] - answers).square()
-            return {self.name: LossTerm(errors.sum(), len(answers), errors.new_zeros(()))}
-        total = F.binary_cross_entropy_with_logits(logits, answers, reduction="sum")
-        correct = ((logits > 0) == (answers > 0.5)).all(dim=1).sum()
-        return {self.name: LossTerm(total / len(self.labels), len(answers), correct)}
+            errors = (logits[:, 0] - labels).square()
+            return LossTerm(errors.sum(), len(labels), errors.new_zeros(()))
+        total = F.binary_cross_entropy_with_logits(logits, labels, reduction="sum")
+        correct = ((logits > 0) == (labels > 0.5)).all(dim=1).sum()
+        return LossTerm(total / len(self.labels), len(labels), correct)
 
     @property
     def chooses(self) -> bool:

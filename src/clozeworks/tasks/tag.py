@@ -341,16 +341,32 @@ class Tag(LabelSetTask[WordsItem, Tagged]):
         self, model: Model, hidden_states: Tensor, tensors: BatchTensors
     ) -> dict[str, LossTerm]:
         """What predicting the tags costs, word by word or sequence by sequence."""
-        part = tensors.targets[self.name]
-        answers, positions = part[ANSWERS], part["positions"]
-        logits = self.logits(model, hidden_states, tensors.layout, positions)
-        plain = self.label_loss.cost(logits, answers, self.labels)
+        logits, answers = self.logits_and_labels(model, hidden_states, tensors)
+        plain = self.cost(logits, answers)
         if not self.crf:
             return {self.name: plain}
+        positions = tensors.targets[self.name]["positions"]
         rows = tensors.layout.rows(positions.device)[positions]
         sequences = Layout(torch.bincount(rows, minlength=len(tensors.layout)).tolist())
         likelihood: Tensor = model.heads[TRANSITIONS](logits, answers, sequences)
         return {self.name: replace(plain, total=-likelihood)}
+
+    @property
+    def takes_loss(self) -> bool:
+        """With a CRF the loss is that of whole sequences."""
+        return not self.crf
+
+    def logits_and_labels(
+        self, model: Model, hidden_states: Tensor, tensors: BatchTensors
+    ) -> tuple[Tensor, Tensor]:
+        """The logits of each word, (n, K), and the numbers of the right tags, (n,)."""
+        part = tensors.targets[self.name]
+        logits = self.logits(model, hidden_states, tensors.layout, part["positions"])
+        return logits, part[ANSWERS]
+
+    def cost(self, logits: Tensor, labels: Tensor) -> LossTerm:
+        """What predicting tags costs, word by word."""
+        return self.label_loss.cost(logits, labels, self.labels)
 
     @property
     def chooses(self) -> bool:

@@ -28,6 +28,7 @@ from clozeworks.arrays import Float32Array
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.layout import Layout
+from clozeworks.core.loss import LossTerm
 from clozeworks.core.model import Model
 from clozeworks.data.files.tables import Table
 from clozeworks.data.labelled.bad_rows import BadRows
@@ -38,7 +39,7 @@ from clozeworks.data.labelled.labels import AskedKind
 from clozeworks.data.labelled.reading import Labelled, Reading, read_items
 from clozeworks.errors import InputError, SettingError, UnknownName
 from clozeworks.generate.prompts import GenerationRequest
-from clozeworks.objectives.batch import ANSWERS, BatchBuilder, Vocabularies
+from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.objectives.objective import Objective
 from clozeworks.rng import RandomStream
 from clozeworks.spec import spec
@@ -413,6 +414,21 @@ class Task(Objective, Generic[ItemType, AnswerType]):
             A row for each window, (B, C), or for each wanted token, (n, C).
         """
         return model.head(self.head).logits(hidden_states, layout, positions)
+
+    @property
+    def takes_loss(self) -> bool:
+        """Whether its loss is a function of logits and labels, which a user may replace."""
+        return False
+
+    def logits_and_labels(
+        self, model: Model, hidden_states: Tensor, tensors: BatchTensors
+    ) -> tuple[Tensor, Tensor]:
+        """What `cost` compares: a row of logits for each target, and what is right for it."""
+        raise NotImplementedError
+
+    def cost(self, logits: Tensor, labels: Tensor) -> LossTerm:
+        """What logits cost, where `losses` is a function of logits and labels alone."""
+        raise NotImplementedError
 
     def decode(
         self, item: ItemType, windows: Sequence[TokenWindow], logits: Sequence[Float32Array]

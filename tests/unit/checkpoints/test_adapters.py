@@ -239,7 +239,7 @@ def test_cut_short_it_is_said(tmp_path):
 def test_notes_that_cannot_be_read_are_said(tmp_path):
     model, _ = written(tmp_path / "adapter")
     (tmp_path / "adapter" / "clozeworks.json").write_text('{"task": {"kind": "dance"}}')
-    with pytest.raises(CheckpointError, match=r"describes a task that cannot be read \(.*dance"):
+    with pytest.raises(CheckpointError, match="trained for the task 'dance', which is not known"):
         load_adapter(model, tmp_path / "adapter")
 
 
