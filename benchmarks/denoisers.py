@@ -115,7 +115,8 @@ def denoisers(options: argparse.Namespace) -> None:
                     "logging": {"every_steps": 50},
                     "evaluation": {"every_steps": max(1, steps // 5), "tokens": 16_384},
                     "checkpointing": {"every_minutes": 10},
-                }
+                },
+                quiet=True,
             )
         for task, (files, settings) in tasks.items():
             for seed in options.seeds:

@@ -156,7 +156,8 @@ def ours(options: argparse.Namespace) -> dict[str, float]:
                 "training": {"epochs": 1.0, "batch_size": ITEMS, "learning_rate": RATE},
                 "evaluation": {"per_epoch": 1},
             },
-            callback=Watch(),
+            callbacks=[Watch()],
+            quiet=True,
         )
         end = time.perf_counter()
     return {

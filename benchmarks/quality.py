@@ -237,7 +237,7 @@ def ours(
 ) -> Any:
     import clozeworks as cw
 
-    done = cw.finetune(recipe(options, work, files, seed, place))
+    done = cw.finetune(recipe(options, work, files, seed, place), quiet=True)
     return done.best.measured
 
 

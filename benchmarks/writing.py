@@ -218,7 +218,8 @@ def finetune(
             },
             "evaluation": {"per_epoch": 1},
             "seeds": [seed],
-        }
+        },
+        quiet=True,
     )
     assert done.model is not None, "stopped; the same command goes on"
     return Path(done.model)
@@ -287,7 +288,8 @@ def shakespeare(options: argparse.Namespace) -> None:
             "logging": {"every_steps": 50},
             "evaluation": {"every_steps": max(1, steps // 10), "tokens": 65_536},
             "checkpointing": {"every_minutes": 10},
-        }
+        },
+        quiet=True,
     )
     seconds = time.monotonic() - begin
     model = cw.load(folder / "run" / "model")

@@ -1,6 +1,14 @@
-"""Short forms of settings for the command line: `lr` for `training.learning_rate`."""
+"""Short forms of settings, for the command line and for Python: `lr` for `training.learning_rate`.
 
-from collections.abc import Mapping
+What has no short form is written as in a recipe: `evaluation.per_epoch=4` after a command,
+`evaluation={"per_epoch": 4}` in Python.
+"""
+
+from collections.abc import Collection, Mapping
+from copy import deepcopy
+from typing import Any
+
+from clozeworks.errors import SettingError, UnknownName
 
 # What is typed most often, and the setting of a recipe that it stands for.
 PRETRAIN = {
@@ -13,9 +21,120 @@ PRETRAIN = {
     "device": "device",
 }
 FINETUNE = {**PRETRAIN, "epochs": "training.epochs"}
+# What Python takes as keywords: settings by their own names, unless several tables have one of
+# that name, as every_steps.
+_TRAINING = {
+    name: f"training.{name}"
+    for name in (
+        *("steps", "epochs", "batch_size", "batch_tokens", "micro_batch_tokens", "learning_rate"),
+        *("optimizer", "schedule", "max_grad_norm", "layer_decay", "freezing", "precision"),
+        "compile",
+    )
+}
+PRETRAIN_KEYWORDS = {
+    **_TRAINING,
+    "lr": "training.learning_rate",
+    "dtype": "training.precision",
+    "weight_decay": "training.optimizer.weight_decay",
+    "warmup_steps": "training.schedule.warmup_steps",
+    "warmup_fraction": "training.schedule.warmup_fraction",
+    "tensorboard": "logging.tensorboard",
+}
+_DATA = {
+    name: f"data.{name}"
+    for name in (
+        *("columns", "header", "labels", "label_separator", "skip_bad_rows", "dev_fraction"),
+        *("mixture", "format", "separator", "quoting", "encoding", "bad_bytes"),
+        "max_row_length",
+    )
+}
+FINETUNE_KEYWORDS = {
+    **PRETRAIN_KEYWORDS,
+    "patience": "selection.patience",
+    "metric": "task.metric",
+    "label_loss": "task.label_loss",
+    "max_length": "task.windows.length",
+    "seed": "seeds",
+    **_DATA,
+}
+# Tables of which True means: with the usual settings.
+_SWITCHES = ("lora", "adversarial")
+# Tables that may be given by their kind alone: optimizer="adafactor".
+_KINDS = ("training.optimizer", "training.schedule", "augment")
 
 
 def long_form(change: str, forms: Mapping[str, str]) -> str:
     """A change of a setting with its whole path: `training.epochs=5` for `epochs=5`."""
     name, sign, value = change.partition("=")
     return f"{forms.get(name, name)}={value}" if sign else change
+
+
+def written_out(
+    settings: Mapping[str, Any],
+    forms: Mapping[str, str],
+    tables: Collection[str],
+    what: str = "A setting",
+) -> dict[str, Any]:
+    """Settings as a recipe has them, from short forms and whole tables.
+
+    A number of seeds means that many, counted from 0; one seed may be given as `seed`.
+
+    Args:
+        settings: Values by short forms, or by the names of a recipe's settings.
+        forms: The short forms there are.
+        tables: The names of the settings that a recipe has.
+        what: What messages call one of them.
+
+    Raises:
+        SettingError: If two of them say the same thing.
+        UnknownName: If there is no such setting.
+    """
+    recipe: dict[str, Any] = {}
+    for name, value in settings.items():
+        if name not in forms and name not in tables:
+            raise UnknownName(what, name, {*forms, *tables})
+        path = forms.get(name, name)
+        _put(recipe, path.split("."), _in_full(path, name, value), name)
+    return recipe
+
+
+def lay_over(data: dict[str, Any], more: Mapping[str, Any]) -> None:
+    """Puts settings into a recipe as plain data, in place of those that are there."""
+    for key, value in more.items():
+        if isinstance(value, Mapping) and isinstance(data.get(key), dict):
+            lay_over(data[key], value)
+        else:
+            data[key] = value
+
+
+def _in_full(path: str, name: str, value: Any) -> Any:
+    if path == "seeds" and isinstance(value, int) and not isinstance(value, bool):
+        return [value] if name == "seed" else list(range(value))
+    if path in _SWITCHES and isinstance(value, bool):
+        return {} if value else None
+    if path in _KINDS and isinstance(value, str):
+        return {"kind": value}
+    return value
+
+
+def _put(table: dict[str, Any], path: list[str], value: Any, name: str) -> None:
+    """Puts a value where its path leads, beside what is there."""
+    *above, last = path
+    for key in above:
+        inner = table.setdefault(key, {})
+        if not isinstance(inner, dict):
+            raise _twice(name, value, key)
+        table = inner
+    before = table.get(last)
+    if isinstance(before, dict) and isinstance(value, Mapping):
+        for key, each in value.items():
+            _put(before, [key], each, f"{name}.{key}")
+    elif last in table:
+        raise _twice(name, value, last)
+    else:
+        table[last] = deepcopy(dict(value)) if isinstance(value, Mapping) else value
+
+
+def _twice(name: str, value: Any, setting: str) -> SettingError:
+    rule = f"{setting} is set a second time in the same call"
+    return SettingError(name, value, rule, "leave one of them out")

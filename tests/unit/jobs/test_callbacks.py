@@ -62,7 +62,7 @@ def test_a_callback_can_stop_a_run_and_it_goes_on_later(tiny_recipe):
 
 def test_a_callback_that_fails_is_reported_and_the_run_goes_on(tiny_recipe, listener):
     recorder = Recorder()
-    done = cw.pretrain(tiny_recipe, callback=listener, callbacks=[Failing(), recorder])
+    done = cw.pretrain(tiny_recipe, callbacks=[listener, Failing(), recorder])
     assert done.outcome.finished
     assert [note for note in listener.notes if "Failing" in note] == [
         "The callback Failing failed (ZeroDivisionError: a mistake of mine); it is told nothing "

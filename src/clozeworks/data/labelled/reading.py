@@ -15,7 +15,7 @@ from clozeworks.data.files.tables import Table, read_table
 from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.columns import Column, find_columns
 from clozeworks.data.labelled.in_memory import DataSource, InMemory, source_name
-from clozeworks.data.labelled.items import Item, Role
+from clozeworks.data.labelled.items import Item
 from clozeworks.data.labelled.labels import AskedKind
 from clozeworks.errors import InputError, SettingError, Stated, UnknownName
 from clozeworks.spec import spec
@@ -216,7 +216,7 @@ def _read_memory(source: InMemory, item: type[Item], reading: Reading, bad: BadR
         for role, column in reading.columns.items()
     }
     if not any(names) and not named:
-        roles = [role.name for role in item.roles if _has_place(role, item)]
+        roles = places_of(item)
         if len(names) > len(roles):
             raise InputError(
                 f"{source.name} has rows of {counted(len(names), 'value')}; a row of "
@@ -228,9 +228,13 @@ def _read_memory(source: InMemory, item: type[Item], reading: Reading, bad: BadR
     return _read_rows(source.table, item, replace(reading, columns=named), bad)
 
 
-def _has_place(role: Role, item: type[Item]) -> bool:
-    """Whether a tuple has a value for a role: for texts, what is required, and what is right."""
-    return role.required or role.holds is not None or role.name == item.label_role
+def places_of(item: type[Item]) -> list[str]:
+    """What the values of a tuple are, in order: texts, what is required, and what is right."""
+    return [
+        role.name
+        for role in item.roles
+        if role.required or role.holds is not None or role.name == item.label_role
+    ]
 
 
 def _counted(source: InMemory) -> Iterator[tuple[int, Item]]:

@@ -15,6 +15,7 @@ from clozeworks.errors import SET, SettingError
 from clozeworks.jobs.finetune.recipe import FinetuneRecipe
 from clozeworks.language_model import LanguageModel
 from clozeworks.objectives.adversarial import Adversarial
+from clozeworks.objectives.custom_loss import CustomLoss, LabelLossFunction
 from clozeworks.objectives.objective import Objective
 from clozeworks.objectives.scheduled_sampling import ScheduledSampling
 from clozeworks.tasks.task import Task
@@ -22,8 +23,31 @@ from clozeworks.tasks.task import Task
 ADAPTER = "adapter"
 
 
-def objective_of(task: Task[Any, Any], recipe: FinetuneRecipe) -> Objective:
-    """What is trained: the task, wrapped for adversarial training or scheduled sampling."""
+def check_loss(
+    task: Task[Any, Any], recipe: FinetuneRecipe, loss: LabelLossFunction | None
+) -> None:
+    """Refuses a loss of the user's own where it would have no effect.
+
+    Raises:
+        SettingError: If something else decides the loss.
+    """
+    if loss is None:
+        return
+    if not task.takes_loss:
+        rule = f"the loss of {task.name} is not a function of logits and labels alone"
+        raise SettingError("loss", SET, rule, "leave it out")
+    if "label_loss" in recipe.task:
+        raise SettingError("loss", SET, "`task.label_loss` is set, too", "leave one of them out")
+    if recipe.adversarial is not None:
+        raise SettingError("loss", SET, "`adversarial` is set, too", "leave one of them out")
+
+
+def objective_of(
+    task: Task[Any, Any], recipe: FinetuneRecipe, loss: LabelLossFunction | None = None
+) -> Objective:
+    """What is trained: the task, wrapped for a loss of the user's own, or for another variant."""
+    if loss is not None:
+        return CustomLoss(objective=task, function=loss)
     if recipe.adversarial is not None:
         return Adversarial(objective=task, move=recipe.adversarial)
     if (sampling := recipe.scheduled_sampling) is not None:

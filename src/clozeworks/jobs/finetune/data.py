@@ -1,7 +1,7 @@
 """From labelled files to a task: its labels, its items, and what a person should know of them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,13 @@ from clozeworks.data.labelled.mixing import Mixed, Mixture
 from clozeworks.data.labelled.reading import Labelled
 from clozeworks.data.labelled.report import Report, report_on
 from clozeworks.data.labelled.splitting import split
-from clozeworks.errors import InputError
+from clozeworks.errors import InputError, SettingError
+from clozeworks.jobs.finetune.adapting import check_loss
+from clozeworks.jobs.finetune.objects import RunObjects
 from clozeworks.jobs.finetune.recipe import FinetuneRecipe
 from clozeworks.language_model import LanguageModel
+from clozeworks.tasks.metrics.custom import with_metric
+from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.spans.windows import by_item
 from clozeworks.tasks.task import Prepared, Task, TaskData, task_class
 from clozeworks.tasks.text_to_text.items import are_chats
@@ -45,6 +49,29 @@ class LabelledTask:
     """The same items as they were read, to learn from and to be judged by."""
     mixture: Mixture | None = None
     """How several tasks are mixed; None if they are not."""
+    objects: RunObjects = field(default_factory=RunObjects)
+    """What a program handed to the run."""
+
+    def measure(
+        self,
+        task: Task[Any, Any],
+        items: Sequence[Any],
+        predictions: Sequence[Any],
+        *,
+        intervals: bool = False,
+    ) -> Measured:
+        """How good predictions of a task are, by the metric of the program if it has one."""
+        measured = task.measure(items, predictions, intervals=intervals)
+        if self.objects.metric is None:
+            return measured
+        pairs = [task.compared(*each) for each in zip(items, predictions, strict=True)]
+        return with_metric(measured, self.objects.metric, pairs)
+
+    def guessed(self) -> tuple[str, Measured] | None:
+        """How the baseline guesses, and what that is worth; None if nothing can be guessed."""
+        if (baseline := self.task.baseline(self.train, self.dev)) is None:
+            return None
+        return baseline[0], self.measure(self.task, self.dev, baseline[1])
 
     def mixed(self, seed: int) -> Mixed | None:
         """Which item each example of an epoch is; None if each item is one."""
@@ -64,17 +91,20 @@ class LabelledTask:
         return len(self.train) if mixed is None else mixed.size
 
 
-def labelled_task(recipe: FinetuneRecipe, start: LanguageModel) -> LabelledTask:
-    """Reads the files of a recipe and settles what the task is.
+def labelled_task(
+    recipe: FinetuneRecipe, start: LanguageModel, objects: RunObjects | None = None
+) -> LabelledTask:
+    """Reads the files of a recipe, or what a program has instead, and settles what the task is.
 
     Raises:
         InputError: If a file or row cannot be used, or there is nothing to learn.
     """
-    data, kind = recipe.data, task_class(recipe.task["kind"])
+    data, kind, objects = recipe.data, task_class(recipe.task["kind"]), objects or RunObjects()
     bad = BadRows(skip=data.skip_bad_rows)
     reading = data.reading()
-    train = kind.read(data.train, recipe.task, reading, bad)
-    dev = kind.read(data.dev, recipe.task, reading, bad, train=train) if data.dev else None
+    files, dev_files = objects.train or data.train, objects.dev or data.dev
+    train = kind.read(files, recipe.task, reading, bad)
+    dev = kind.read(dev_files, recipe.task, reading, bad, train=train) if dev_files else None
     messages = [train.description, *(dev.notes if dev is not None else ())]
     if bad.rows:
         dropped = counted(len(bad.rows), "bad row was", "bad rows were")
@@ -98,20 +128,22 @@ def labelled_task(recipe: FinetuneRecipe, start: LanguageModel) -> LabelledTask:
             "the dev set is empty; a model needs items to be judged by; name another file, or "
             "raise data.dev_fraction."
         )
-    files = (replace(train, items=items), replace(train if dev is None else dev, items=dev_items))
-    ready = kind.prepare(settings, TaskData(learnable.labels, *files, start))
+    parts = (replace(train, items=items), replace(train if dev is None else dev, items=dev_items))
+    ready = kind.prepare(settings, TaskData(learnable.labels, *parts, start))
     ready.task.windows.check_room(start.tokenizer, start.max_length)
     ready.task.guessed(ready.train, ready.dev)  # finds a metric that does not exist
+    check_loss(ready.task, recipe, objects.loss)
+    _check_labels(ready.task, objects.labels)
     note_in_folder(ready, start)
     messages += [*ready.messages, *_mixing(ready.train, data.mixture)]
-    files = (replace(files[0], items=ready.train), replace(files[1], items=ready.dev))
+    parts = (replace(parts[0], items=ready.train), replace(parts[1], items=ready.dev))
     messages += window_forecast(ready, start)
     window = ready.task.windows.limit(start.max_length)
-    report = report_on(*files, tokenizer=start.tokenizer, window=window)
+    report = report_on(*parts, tokenizer=start.tokenizer, window=window)
     if report.train.vocabulary is not None and report.train.vocabulary.unknown:
         messages.append(report.train.vocabulary.sentence())
     return LabelledTask(
-        ready.task, ready.train, ready.dev, tuple(messages), report, files, data.mixture
+        ready.task, ready.train, ready.dev, tuple(messages), report, parts, data.mixture, objects
     )
 
 
@@ -160,6 +192,14 @@ def note_in_folder(ready: Prepared, start: LanguageModel) -> None:
         ends = start.writer(chat=True).ends
         if ends != start.writer().ends:
             checkpoint.generation = {**checkpoint.generation, END: list(ends)}
+
+
+def _check_labels(task: Task[Any, Any], wanted: Sequence[str]) -> None:
+    """Insists that the labels of a task that a program made are those of the data."""
+    if wanted and task.label_kind != "numbers" and {*wanted} != {*(task.head_labels or ())}:
+        rule = f"the data has {', '.join(task.head_labels or ('none',))}"
+        advice = "labels come from the data: correct one of them, or give the class of the task"
+        raise SettingError("task.labels", list(wanted), rule, advice)
 
 
 def _mixing(items: Sequence[Any], mixture: Mixture | None) -> list[str]:

@@ -3,11 +3,9 @@
 import shutil
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from clozeworks import config
 from clozeworks.checkpoints.tasks import about_head
@@ -17,10 +15,12 @@ from clozeworks.engine.distributed import ProcessGroup
 from clozeworks.engine.trainer import Outcome
 from clozeworks.errors import SettingError
 from clozeworks.jobs.finetune.data import LabelledTask, labelled_task
+from clozeworks.jobs.finetune.objects import RunObjects
 from clozeworks.jobs.finetune.recipe import FinetuneRecipe, read_finetune_recipe
 from clozeworks.jobs.finetune.report import write_report
 from clozeworks.jobs.finetune.run import FinetuneRun, RunResult
-from clozeworks.language_model import LanguageModel, load
+from clozeworks.jobs.training_result import TrainingResult
+from clozeworks.language_model import LanguageModel
 from clozeworks.runs.folder import MODEL, RECIPE, RESULT, SEARCH
 from clozeworks.runs.recorder import RunRecorder, open_run
 from clozeworks.runtime.devices import find_device
@@ -33,8 +33,8 @@ from clozeworks.wording import counted
 METRICS = "metrics.json"
 
 
-@dataclass(frozen=True)
-class Finetuned:
+@dataclass(frozen=True, repr=False)
+class Finetuned(TrainingResult):
     """What a run of fine-tuning came to."""
 
     folder: Path
@@ -45,7 +45,7 @@ class Finetuned:
     """How the last session of a seed ended; None if nothing was left to do."""
     model: Path | None
     """The best model's folder; None if the run is not at its end."""
-    data: LabelledTask = field(repr=False)
+    data: LabelledTask
     """The task and its items."""
     report: Path | None = None
     """The page that tells all of it; None if there is none."""
@@ -59,6 +59,11 @@ class Finetuned:
     def best(self) -> RunResult:
         """The best seed on the dev set by its primary value, then by what items cost."""
         return self.results[best_of([r.measured for r in self.results], self.data.task.cost_value)]
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Every value of the best seed on the dev set; empty if no seed is done."""
+        return dict(self.best.measured.values) if self.results else {}
 
     def summary(self) -> list[str]:
         """What came out, in a few lines."""
@@ -112,6 +117,7 @@ def finetune(
     callback: Callback | None = None,
     callbacks: Sequence[Callback] = (),
     device: str | None = None,
+    objects: RunObjects | None = None,
 ) -> Finetuned:
     """Fine-tunes a model on labelled files, or goes on with a run that was stopped.
 
@@ -121,6 +127,7 @@ def finetune(
         callback: The display, or None.
         callbacks: Callbacks of yours; one that fails is reported and does not end the run.
         device: Where to compute: cpu, cuda, cuda:1, mps or auto; as the recipe says if not given.
+        objects: What a program hands to the run beside the recipe.
 
     Raises:
         SettingError: If a setting cannot be used, or is not the one the run was begun with.
@@ -132,8 +139,9 @@ def finetune(
     elif changes:
         recipe = read_finetune_recipe(config.plain(recipe), changes)
     folder, device = Path(recipe.run), str(find_device(device or recipe.device))
-    start = load(recipe.model, dtype=torch.float32)
-    data = labelled_task(recipe, start)
+    objects = objects or RunObjects()
+    start = objects.start(recipe.model)
+    data = labelled_task(recipe, start, objects)
     opened = open_run("finetune", folder, recipe.logging, callback, callbacks, device)
     with opened as (ranks, recorder):
         done = _run(recipe, folder, start, data, ranks, recorder)
@@ -160,6 +168,7 @@ def _run(
         for part in parts:  # all of them, before anything is written
             part.check()
         write_json(folder / RECIPE, config.plain(recipe))
+        data.objects.write(folder, data.files[0].item)
     callback.start(ranks.count)
     for message in (*data.messages, *filter(None, [head])):
         callback.on_message(message)

@@ -66,7 +66,7 @@ def write_report(
         trials=trials,
     )
     with noted("Guessing could not be measured", callback):
-        if (guessed := task.guessed(data.train, items)) is not None:
+        if (guessed := data.guessed()) is not None:
             how, guess = guessed
             summary = replace(summary, guess=guess, guessed=how)
     for sentence in summary.warnings():

@@ -103,7 +103,7 @@ class FinetuneRun:
         self.recipe, self.start = recipe, start
         head = blueprint_for(start.checkpoint, data.task).heads[data.task.head]
         self.data = replace(data, task=data.task.settled(data.train, head))
-        self.objective = objective_of(self.data.task, recipe)
+        self.objective = objective_of(self.data.task, recipe, data.objects.loss)
         self.seed, self.folder, self.ranks, self.callback = seed, folder, ranks, callback
         self.predictions: list[Any] = []  # of the best weights for the dev set, once known
         self.plan = FinetunePlan.of(
@@ -236,10 +236,10 @@ class FinetuneRun:
     ) -> tuple[Task[Any, Any], Measured]:
         """How good answers about the dev set are, once what is chosen last has been chosen."""
         task, items = self.data.task, self.data.dev
-        measured = task.measure(items, predictions, intervals=intervals)
+        measured = self.data.measure(task, items, predictions, intervals=intervals)
         tuned = task if "threshold" in self.recipe.task else task.tuned(measured)
         if tuned != task:
-            measured = tuned.measure(items, predictions, intervals=intervals)
+            measured = self.data.measure(tuned, items, predictions, intervals=intervals)
         return tuned, measured
 
     def _predict(self, model: LanguageModel) -> list[Any]:
@@ -253,9 +253,14 @@ class FinetuneRun:
             measured.value,
             measured.higher_is_better,
             {"primary": measured.primary, "values": measured.values},
-            task.measured_loss(measured),
+            task.measured_loss(measured) if self._tells_loss else {},
             predictions,
         )
+
+    @property
+    def _tells_loss(self) -> bool:
+        """Whether what is measured tells the loss: that of the task, not one of the user's own."""
+        return self.data.task.cost_value is not None and self.data.objects.loss is None
 
     def _loader(self, model: LanguageModel, workers: WorkerPool) -> Loader[MicroBatches]:
         examples = self._examples(
@@ -268,7 +273,7 @@ class FinetuneRun:
 
     def _held_out(self, model: LanguageModel, workers: WorkerPool) -> MicroBatches:
         """This rank's part of the dev set; nothing where predictions tell the loss as well."""
-        if len(self.data.dev) < self.ranks.count or self.data.task.cost_value:
+        if len(self.data.dev) < self.ranks.count or self._tells_loss:
             return []
         examples = self._examples(model, self.data.dev)
         size = len(self.data.dev)
@@ -288,7 +293,8 @@ class FinetuneRun:
 
     def _written(self) -> dict[str, Any]:
         plan = self.plan
-        data: dict[str, Any] = json.loads(json.dumps(config.plain(self.recipe)))
+        recipe = self.data.objects.written(config.plain(self.recipe))
+        data: dict[str, Any] = json.loads(json.dumps(recipe))
         data["seed"] = self.seed
         data["task"] = config.plain(self.data.task)
         data["training"] = {**config.plain(plan.training), "epochs": plan.epochs}
@@ -296,6 +302,7 @@ class FinetuneRun:
             "tokenizer": self.start.tokenizer.fingerprint,
             "train": identity(self.data.train),
             "dev": identity(self.data.dev),
+            **self.data.objects.identity,
         }
         del data["seeds"]  # more may be asked for later
         return data

@@ -17,8 +17,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import torch
-
 from clozeworks import config
 from clozeworks.checkpoints.tasks import about_head
 from clozeworks.checkpoints.whole_folder import fresh_folder
@@ -30,10 +28,12 @@ from clozeworks.engine.trainer import Outcome
 from clozeworks.errors import MISSING, InputError, SettingError
 from clozeworks.inference.predict import answers
 from clozeworks.jobs.finetune.data import LabelledTask, labelled_task
+from clozeworks.jobs.finetune.objects import RunObjects
 from clozeworks.jobs.finetune.recipe import FinetuneRecipe, read_finetune_recipe
 from clozeworks.jobs.finetune.report import seed_summary, write_report
 from clozeworks.jobs.finetune.run import FinetuneRun, RunResult, identity
 from clozeworks.jobs.pretrain.recipe import changed
+from clozeworks.jobs.training_result import TrainingResult
 from clozeworks.language_model import LanguageModel, load
 from clozeworks.reports.summary import TrialSummary
 from clozeworks.rng import RandomStream
@@ -106,8 +106,8 @@ class Search:
         return [dict(zip(names, values, strict=True)) for values in products]
 
 
-@dataclass(frozen=True)
-class Searched:
+@dataclass(frozen=True, repr=False)
+class Searched(TrainingResult):
     """What a search came to."""
 
     folder: Path
@@ -139,6 +139,11 @@ class Searched:
         """The place of the best seed by the half that chooses."""
         return best_of([result.measured for result in self.results], self.cost)
 
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Every value of the best seed on the half that had no say; empty if it is not known."""
+        return dict(self.reported[self.best_seed].values) if self.reported else {}
+
     def summary(self) -> list[str]:
         """What came out, in a few lines; the number that flatters says that it does."""
         setting, tried = self.trials[self.best_trial]
@@ -168,6 +173,7 @@ def search(
     callback: Callback | None = None,
     callbacks: Sequence[Callback] = (),
     device: str | None = None,
+    objects: RunObjects | None = None,
 ) -> Searched:
     """Tries settings, then trains the best one with the recipe's seeds.
 
@@ -177,6 +183,7 @@ def search(
         callback: The display, or None.
         callbacks: Callbacks of yours; one that fails is reported and does not end the run.
         device: Where to compute: cpu, cuda, cuda:1, mps or auto; as the recipe says if not given.
+        objects: What a program hands to the run beside the recipe.
 
     Raises:
         SettingError: If a setting cannot be used.
@@ -191,8 +198,9 @@ def search(
     budget.check(data.get("training", {}))
     recipe = read_finetune_recipe(data)
     device = str(find_device(device or recipe.device))
-    start = load(recipe.model, dtype=torch.float32)
-    labelled = labelled_task(recipe, start)
+    objects = objects or RunObjects()
+    start = objects.start(recipe.model)
+    labelled = labelled_task(recipe, start, objects)
     folder = Path(recipe.run)
     opened = open_run("search", folder, recipe.logging, callback, callbacks, device)
     with opened as (ranks, recorder):
@@ -296,19 +304,21 @@ class _Searching:
         assert task is not None
         predictions = answers(task, model.model, model.tokenizer, self.apart, max_length=max_length)
         self.predictions[result.seed] = predictions
-        return task.measure(self.apart, predictions, intervals=True)
+        return self.data.measure(task, self.apart, predictions, intervals=True)
 
     def _begin(self, settings: Sequence[Setting]) -> None:
         """Writes down what is searched; refuses a folder that holds another search."""
-        recipe = config.plain(self.recipe)
+        recipe, objects = config.plain(self.recipe), self.data.objects
+        stated = objects.written(recipe)
         plan = {
             # More seeds may be asked for later.
-            "recipe": {k: value for k, value in recipe.items() if k not in (*FREE, "seeds")},
+            "recipe": {k: value for k, value in stated.items() if k not in (*FREE, "seeds")},
             "search": config.plain(self.budget),
             "settings": list(settings),
             "chooses": identity(self.data.dev),
             "reports": identity(self.apart),
             "train": identity(self.data.train),
+            **objects.identity,
         }
         plan = json.loads(json.dumps(plan))
         before = config.read_json(self.folder / SEARCH, optional=True).get("plan")
@@ -321,6 +331,7 @@ class _Searching:
         write_json(self.folder / RECIPE, recipe)  # from here on the folder is a run
         if before is None:
             write_json(self.folder / SEARCH, {"plan": plan})
+        objects.write(self.folder, self.data.files[0].item)
 
     def _finished(self, searched: Searched) -> Searched:
         if not self.ranks.leads:

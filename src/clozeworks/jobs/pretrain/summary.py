@@ -9,6 +9,7 @@ from typing import Any
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.engine.trainer import Outcome
 from clozeworks.jobs.pretrain.baseline import Baseline
+from clozeworks.jobs.training_result import TrainingResult
 from clozeworks.text.characters import is_chinese
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 from clozeworks.wording import counted
@@ -17,8 +18,8 @@ from clozeworks.wording import counted
 FILLS_SPANS = frozenset({"span_corruption", "denoisers"})
 
 
-@dataclass(frozen=True)
-class Pretrained:
+@dataclass(frozen=True, repr=False)
+class Pretrained(TrainingResult):
     """What a run came to."""
 
     folder: Path
