@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from clozeworks import config, registry
-from clozeworks.checkpoints.folder import NOTES
 from clozeworks.checkpoints.hub import resolve
 from clozeworks.data.labelled.columns import named_columns
 from clozeworks.data.labelled.in_memory import (
@@ -29,6 +28,7 @@ from clozeworks.jobs.finetune.recipe import FinetuneRecipe
 from clozeworks.jobs.pretrain.recipe import changed
 from clozeworks.jobs.short_forms import FINETUNE_KEYWORDS, lay_over, written_out
 from clozeworks.language_model import LanguageModel
+from clozeworks.storage.checksums import read_notes
 from clozeworks.tasks.task import command_name, named_class, task_class, task_classes
 
 # Where runs go that no folder is named for.
@@ -217,7 +217,7 @@ def _trained_for(model: Any) -> str:
     if isinstance(model, LanguageModel):
         notes: Mapping[str, Any] = model.checkpoint.notes
     else:
-        notes = config.read_json(resolve(model) / NOTES, optional=True)
+        notes = read_notes(resolve(model))
     stated = notes.get("task")
     if not isinstance(stated, dict) or not isinstance(stated.get("kind"), str):
         rule = "the model does not say what it was trained for"
