@@ -117,6 +117,14 @@ def test_several_settings_are_tried_and_reported_on_items_that_had_no_say(
         ),
         (["classify", "{bert}"], "TRAIN is missing. See: clozeworks finetune classify --help"),
         (["classify", "{bert}", "epochs=1"], "no labelled file was named; give at least one after"),
+        (
+            ["classify", "{bert}", "{rows}", "run=b", "--out", "a"],
+            "run is 'b'; --out says the same thing; leave one of them out.",
+        ),
+        (
+            ["classify", "{bert}", "{rows}", "seeds=[3]", "--seeds", "2"],
+            "seeds is '[3]'; --seeds says the same thing; leave one of them out.",
+        ),
         (["classify", "{bert}", "{rows}", "--lr", "0"], "--learning-rate is 0.0; it must be above"),
         (
             ["classify", "{bert}", "{rows}", "--epochs", "2", "epochs=3"],
@@ -153,6 +161,24 @@ def test_mistakes_get_a_sentence(command, bert, rows, tmp_path, monkeypatch, arg
     assert outcome.code == 2
     assert sentence in outcome.err
     assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_a_short_run_learns_in_every_step_and_says_when_it_was_done_before(
+    command, bert, rows, tmp_path
+):
+    run = tmp_path / "run"
+    words = ["finetune", "classify", bert, rows, "training.steps=4", "logging.every_steps=1"]
+    first = command(*words, "--out", run)
+    assert first.code == 0 and "; the learning rate begins at " in first.err
+    lines = (run / "seed-0" / "metrics.jsonl").read_text().splitlines()
+    rates = [json.loads(line).get("learning_rate") for line in lines]
+    assert all(rate > 0 for rate in rates if rate is not None)
+    assert any(rates) and ", dev set: " in first.err
+    assert "finished before" not in first.err
+    again = command(*words, "--out", run)
+    assert (again.code, again.out) == (0, first.out)
+    sentence = "This run was finished before, and nothing was trained now; its results:\n"
+    assert again.err.endswith(sentence)
 
 
 def test_stopped_it_says_how_to_go_on_and_does(bert, rows, tmp_path):

@@ -98,7 +98,7 @@ def test_two_processes_equal_one(finish, recipe, tmp_path):
     same_curve(alone, both)
     ours, theirs = out.replace(str(both), ""), said.replace(str(alone), "")
     assert ours.splitlines()[1:] == theirs.splitlines()[1:], "one of the two speaks, once"
-    assert err.count("held-out text") == 3
+    assert err.count(", validation: ") == 3
 
 
 def test_two_processes_equal_one_with_a_generator_beside_the_model(finish, recipe, tmp_path):

@@ -64,12 +64,13 @@ class TrainingProgress(Callback):
             self._print(self._line(step, record, now) + "\n")
 
     def on_evaluate(self, step: int, record: Mapping[str, Any]) -> None:
-        """Prints what was measured on held-out text."""
-        more = ""
+        """Prints what was measured on the validation split, or on the dev set of a task."""
+        what, more = "validation", ""
         if judged := record.get("judged"):
+            what = "dev set"
             name, best = judged["primary"], ", the best so far" if judged["best"] else ""
             more = f"; {name} {judged['values'][name]:.4f}{best}"
-        self.on_message(f"step {step:,}, held-out text: {parts_of(record['evaluation'])}{more}")
+        self.on_message(f"step {step:,}, {what}: {parts_of(record['evaluation'])}{more}")
 
     def _line(self, step: int, record: Mapping[str, Any], now: float) -> str:
         assert self._began is not None
@@ -78,12 +79,10 @@ class TrainingProgress(Callback):
         left = (
             f", {duration((self.steps - step) * each)} left" if each and step < self.steps else ""
         )
-        peak = record.get("share_of_peak")
-        utilization = f" ({peak:.0%} of peak)" if peak else ""
         # What a narrow terminal cuts off comes last.
         return (
             f"step {step:,} of {self.steps:,} ({step / self.steps:.0%}{left}): {parts_of(record)}, "
-            f"{record['tokens_per_second']:,.0f} tokens/s{utilization}, rate "
+            f"{record['tokens_per_second']:,.0f} tokens/s, rate "
             f"{record['learning_rate']:.2e}"
         )
 

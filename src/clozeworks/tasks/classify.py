@@ -467,7 +467,8 @@ class Classify(LabelSetTask[Any, Classified]):
             total = sum(fractions.values())
             fractions = {label: each / total for label, each in fractions.items()}
             answer = Classified(first, fractions[first], fractions)
-            return f"always predicting {first!r}", [answer] * len(dev)
+            how = f"always predicting {first!r}, the most frequent label of the training data"
+            return how, [answer] * len(dev)
         held = tuple(label for label, each in fractions.items() if each >= 0.5) or (first,)
         answer = Classified(held, 1.0, {label: float(label in held) for label in self.labels})
         return f"always predicting {' + '.join(map(repr, held))}", [answer] * len(dev)

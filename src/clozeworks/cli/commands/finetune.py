@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 from clozeworks import registry
-from clozeworks.cli.commands.pretrain import check_finished, resume_command, training
+from clozeworks.cli.commands.pretrain import check_finished, resume_command, say, training
 from clozeworks.cli.inputs import FILE_OPTIONS, FileOptions, check_minimum, option_name
 from clozeworks.cli.training import FinetuneOptions, respelled
 from clozeworks.data.labelled.items import Item
@@ -90,6 +90,7 @@ def _command(kind: type[Task[Any, Any]]) -> None:
         if not files:
             raise InputError("no labelled file was named; give at least one after the model.")
         check_minimum(1, seeds=seeds)
+        _check_named_once(changes, options)
         data: dict[str, Any] = {"train": files, "dev": dev or []}
         if columns:
             data["columns"] = parse_columns(columns, kind.item_read(changes))
@@ -127,6 +128,19 @@ def _command(kind: type[Task[Any, Any]]) -> None:
         reading: How files are read.
     """
     app.command(run, name=task)
+
+
+# Options that are a setting of the recipe, too.
+_SETTINGS = {"run": "--out", "seeds": "--seeds", "data.dev": "--dev", "data.columns": "--columns"}
+
+
+def _check_named_once(changes: Sequence[str], options: Mapping[str, Sequence[str]]) -> None:
+    """Refuses a setting that is given by its option and by its name."""
+    for change in changes:
+        name, _, value = change.partition("=")
+        if name in _SETTINGS and options[_SETTINGS[name]]:
+            rule = f"{_SETTINGS[name]} says the same thing"
+            raise SettingError(name, value, rule, "leave one of them out")
 
 
 def _run(
@@ -200,6 +214,8 @@ def _report(trained: "Finetuned | Searched", item: type[Item], command: str) -> 
         check_finished(trained.outcome, command)
     if trained.model is None:
         return  # another rank reports
+    if trained.outcome is None:
+        say("This run was finished before, and nothing was trained now; its results:")
     for line in trained.summary():
         print(line)
     model = shlex.quote(str(trained.model))

@@ -14,6 +14,8 @@ from clozeworks.wording import counted
 
 _BATCH_SIZE = 32
 _WARMUP_FRACTION = 0.1
+# Steps; what would be shorter is left out.
+_SHORTEST_WARMUP = 2
 _EVALUATIONS_PER_EPOCH = 2
 # Lines of metrics an epoch has at least.
 _LINES = 20
@@ -67,7 +69,9 @@ class FinetunePlan:
             steps = max(1, math.ceil(epoch_steps * epochs))
         schedule = training.schedule
         if schedule.warmup_steps is None and schedule.warmup_fraction is None:
-            schedule = replace(schedule, warmup_fraction=_WARMUP_FRACTION)
+            # The first step of a warm-up has rate 0; in a short run that would be all of it.
+            short = _WARMUP_FRACTION * steps < _SHORTEST_WARMUP
+            schedule = replace(schedule, warmup_fraction=0.0 if short else _WARMUP_FRACTION)
         training = replace(
             training,
             steps=steps,
@@ -104,9 +108,10 @@ class FinetunePlan:
         peak, end = self.training.learning_rate, self.training.schedule.factor(*[self.steps] * 2)
         assert peak is not None
         ends = "stays there" if end == 1 else f"falls to {peak * end:g}"
+        begins = "rises to" if self.training.schedule.warmup(self.steps) else "begins at"
         return (
             f"{counted(self.steps, 'step')} of {counted(self.batch_size, 'item')} ({often}); the "
-            f"learning rate rises to {peak:g} and {ends}."
+            f"learning rate {begins} {peak:g} and {ends}."
         )
 
 
