@@ -6,7 +6,8 @@ from typing import Unpack
 
 import torch
 
-from clozeworks.checkpoints.tasks import task_of
+from clozeworks.checkpoints.tasks import AnyTask, task_of
+from clozeworks.core.heads.vocabulary import NAME as HEAD
 from clozeworks.errors import ClozeworksError
 from clozeworks.inference import attention as attending
 from clozeworks.inference import logits as scoring
@@ -15,6 +16,7 @@ from clozeworks.inference.logits import TextLogits, TextOrPair
 from clozeworks.inference.loop import BatchKeywords, device_of
 from clozeworks.language_model.batching import batch_options
 from clozeworks.language_model.loaded import LoadedCheckpoint
+from clozeworks.registry import kind
 from clozeworks.wording import counted, shortened, visible
 
 # Labels that a description lists before it counts the others.
@@ -128,6 +130,7 @@ class InspectionMethods(LoadedCheckpoint):
             facts["heads"] = heads
         if task := self._task_in_words():
             facts["task"] = task
+        facts["methods"] = ", ".join(self._methods())
         facts["embed"] = str(self.pooling)
         return {name: visible(text) for name, text in facts.items()}
 
@@ -144,12 +147,26 @@ class InspectionMethods(LoadedCheckpoint):
         )
         return f"<table><caption>{html.escape(visible(self.name))}</caption>{rows}</table>"
 
-    def _task_in_words(self) -> str:
+    def _methods(self) -> list[str]:
+        """The main methods that this model can serve."""
+        blueprint, found = self.blueprint, ["embed"]
+        if HEAD in blueprint.heads:
+            if not blueprint.can_generate or blueprint.decoder is not None:
+                found.append("fill")
+            if blueprint.can_generate:
+                found += ["generate", "score"]
+        if (task := self._known_task()) is not None and hasattr(self, kind(type(task))):
+            found.append(kind(type(task)))
+        return found
+
+    def _known_task(self) -> AnyTask | None:
         try:
-            task = task_of(self.checkpoint, self.name)
+            return task_of(self.checkpoint, self.name)
         except ClozeworksError:  # a description never fails; asking for the task says why
-            return ""
-        if task is None:
+            return None
+
+    def _task_in_words(self) -> str:
+        if (task := self._known_task()) is None:
             return ""
         labels = [str(label) for label in getattr(task, "labels", ())]
         more = f" and {len(labels) - _LABELS:,} more" if len(labels) > _LABELS else ""

@@ -146,6 +146,7 @@ def test_a_model_says_what_it_is(bert):
     assert "2 layers of width 32" in said and "float32 on cpu" in said
     assert "heads: vocabulary" in said and "task" not in said
     labelled = bert.for_task(Classify(labels=tuple(f"label {n}" for n in range(9))))
+    assert "methods: embed, fill\n" in said and "methods: embed, classify\n" in repr(labelled)
     assert "classify texts: label 0, label 1, label 2, label 3, label 4, label 5 and 3 more" in (
         repr(labelled)
     )

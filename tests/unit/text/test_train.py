@@ -286,3 +286,10 @@ def test_seeds_are_the_frequent_substrings():
                 slow[word[begin:end]] += int(count)
     found = find_seeds(words, counts, ["a", "b", "c"], 10_000, 4)
     assert set(found.texts[3:]) == {text for text, count in slow.items() if count >= 4}
+
+
+def test_a_tokenizer_says_what_it_is():
+    tokenizer = train_from_iterator(["some words and some more"] * 3, kind="wordpiece", size=60)
+    assert repr(tokenizer) == (
+        f"Tokenizer(wordpiece, {tokenizer.size} entries; special: [PAD] [UNK] [CLS] [SEP] [MASK])"
+    )

@@ -24,6 +24,7 @@ from clozeworks.text.tokenizer.styles import Style
 from clozeworks.text.tokenizer.vocabulary_files import Repeats
 from clozeworks.text.valid import check_lengths, check_texts, check_unicode, location_of
 from clozeworks.text.windows import sliding_windows
+from clozeworks.wording import shortened, visible
 
 __all__ = ["Encoded", "Tokenizer"]
 
@@ -130,6 +131,12 @@ class Tokenizer:
     def kind(self) -> str:
         """The model's name in small letters: wordpiece, bpe, unigram, wordlevel."""
         return str(self.state["model"]["type"]).lower()
+
+    def __repr__(self) -> str:
+        special = " ".join(map(self.token_of, sorted(self.special_ids)))
+        limit = f", texts of up to {self.max_length:,} tokens" if self.max_length else ""
+        entries = f"{self.kind}, {self.size:,} entries{limit}"
+        return f"Tokenizer({entries}; special: {shortened(visible(special), 200)})"
 
     @cached_property
     def fingerprint(self) -> str:
