@@ -52,7 +52,10 @@ def run(tmp_path):
          "the length of examples is 600; the model takes at most 512; shorten them "
          "(data.stages), or raise model.config.max_position_embeddings."),
         ("data.corpus=/nowhere",
-         "/nowhere does not exist; check the name and the folder."),
+         "data.corpus is '/nowhere'; there is no such folder; name another, or make it with: "
+         "clozeworks corpus build TEXTS --tokenizer DIR --out /nowhere."),
+        ("objective.arrangement.kind=blocks",
+         "objective.arrangement is called objective.examples now; rename it."),
         ("training.steps", "'training.steps' is not a change of a setting; write "
          "path=value, for example training.steps=2000."),
     ],
@@ -74,7 +77,10 @@ def test_a_device_that_is_not_there(refused, recipe):
 def test_recipes_that_cannot_be_read(refused, tmp_path):
     path = tmp_path / "recipe.toml"
     refused(
-        f"{path} does not exist; write one with: clozeworks init pretrain {path}", "pretrain", path
+        f"{path} does not exist; write one with: clozeworks init pretrain {path} (or finetune TASK "
+        f"{path})",
+        "pretrain",
+        path,
     )
     path.write_text("run = \n")
     refused(
@@ -183,7 +189,8 @@ def test_a_snapshot_of_another_model(command, recipe, run, tmp_path):
 def test_a_recipe_that_comes_along_is_known_by_its_name(command, refused, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     refused(
-        "missing does not exist; check the name and the folder.",
+        "data.corpus is 'missing'; there is no such folder; name another, or make it with: "
+        "clozeworks corpus build TEXTS --tokenizer DIR --out missing.",
         *("pretrain", "laptop-english", "data.corpus=missing", "run=here"),
     )
     outcome = command("pretrain", "laptop-englsh")

@@ -76,7 +76,7 @@ def test_another_length_changes_nothing_else(name):
          "freezing, layer_decay, learning_rate, max_grad_norm, micro_batch_tokens, optimizer, "
          "precision, schedule, steps. Did you mean 'steps'?"),
         ("trainig.steps=3",
-         "A setting is 'trainig'; known: checkpointing, data, evaluation, logging, "
+         "A setting is 'trainig'; known: checkpointing, data, device, evaluation, logging, "
          "model, objective, run, seed, training. Did you mean 'training'?"),
         ("training.optimizer={kind='adam_v'}",
          "training.optimizer.kind is 'adam_v'; known: adafactor, adam_w, bert_adam, lamb. Did "
@@ -136,7 +136,8 @@ def test_files_that_are_no_recipe(tmp_path):
     with pytest.raises(InputError) as missing:
         read_toml(path)
     assert str(missing.value) == (
-        f"{path} does not exist; write one with: clozeworks init pretrain {path}"
+        f"{path} does not exist; write one with: clozeworks init pretrain {path} (or finetune TASK "
+        f"{path})"
     )
     path.write_text("run = ")
     with pytest.raises(

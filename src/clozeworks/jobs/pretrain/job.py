@@ -1,6 +1,7 @@
 """Pre-training: a corpus and a recipe in, a model folder out; stopped and gone on at will."""
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,14 @@ def pretrain(
         return done
 
 
+def _corpus(folder: str) -> Corpus:
+    if not Path(folder).exists():
+        build = f"clozeworks corpus build TEXTS --tokenizer DIR --out {shlex.quote(folder)}"
+        rule = "there is no such folder"
+        raise SettingError("data.corpus", folder, rule, f"name another, or make it with: {build}")
+    return Corpus.open(folder)
+
+
 class _Run:
     """One session of a run."""
 
@@ -84,7 +93,7 @@ class _Run:
         self.folder = folder
         self.ranks = ranks
         self.callback = recorder
-        self.corpus = Corpus.open(recipe.data.corpus)
+        self.corpus = _corpus(recipe.data.corpus)
         self.snapshots = Snapshots(folder / SNAPSHOTS, recipe.checkpointing.keep)
 
     def run(self) -> Pretrained:

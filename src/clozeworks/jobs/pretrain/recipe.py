@@ -177,6 +177,10 @@ def changed(source: Path | str | dict[str, Any], changes: Sequence[str]) -> dict
         SettingError: If a change is not `path=value`, or a setting has an old name.
     """
     data = deepcopy(source) if isinstance(source, dict) else read_toml(Path(source))
+    changes_alone: dict[str, Any] = {}
+    for change in changes:  # by themselves first: an old name may not fit to what is there
+        config.override(changes_alone, change)
+    refuse_renamed(changes_alone)
     for change in changes:
         config.override(data, change)
     refuse_renamed(data)
@@ -202,7 +206,8 @@ def read_toml(path: Path) -> dict[str, Any]:
         ) from error
     except FileNotFoundError as error:
         raise InputError(
-            f"{path} does not exist; write one with: clozeworks init pretrain {path}"
+            f"{path} does not exist; write one with: clozeworks init pretrain {path} (or finetune "
+            f"TASK {path})"
         ) from error
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}).") from error
