@@ -8,7 +8,6 @@ import ctypes
 import json
 import os
 import re
-import secrets
 import shutil
 import sys
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from typing import Any
 
 from clozeworks.errors import OutputError
 from clozeworks.storage.atomic import sync
+from clozeworks.storage.leftovers import claimed, temporary_path
 
 # Every folder that `save` may replace has one of these.
 OURS = {"config.json", "tokenizer.json", "vocab.txt", "vocab.json"}
@@ -69,12 +69,13 @@ def fresh_folder(folder: Path, *, overwrite: bool = False) -> Iterator[Path]:
     """A temporary folder that takes the target's name when the block ends well."""
     check_target(folder, overwrite=overwrite)
     target = folder.resolve()  # a link is followed, and stays a link
-    candidate = target.with_name(f".{target.name[:40]}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    candidate = temporary_path(target, ".tmp")
     made = [parent for parent in target.parents if not parent.exists()]
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         candidate.mkdir()
-        yield candidate
+        with claimed(candidate):
+            yield candidate
         for path in sorted(candidate.rglob("*")):
             sync(path)
         sync(candidate)
@@ -92,6 +93,23 @@ def fresh_folder(folder: Path, *, overwrite: bool = False) -> Iterator[Path]:
         with suppress(OSError):  # folders made on the way stay only if they hold something
             for parent in made:
                 parent.rmdir()
+
+
+def copy_model(source: Path, target: Path) -> None:
+    """Copies a finished model folder; its weights are not stored twice where the disk can help.
+
+    Both names then stand for one file. Whoever saves a model replaces the file under one of them;
+    whoever writes into it changes both, which their checksums tell.
+    """
+    shutil.copytree(source, target, dirs_exist_ok=True, copy_function=_link_or_copy)
+
+
+def _link_or_copy(source: str, target: str) -> None:
+    if source.endswith(".safetensors"):
+        with suppress(OSError):  # some disks know one name for a file
+            Path(target).hardlink_to(source)
+            return
+    shutil.copyfile(source, target)
 
 
 def write_json(path: Path, data: Any) -> None:

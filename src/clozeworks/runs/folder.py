@@ -21,6 +21,22 @@ TENSORBOARD = "tensorboard"
 # What trackers call the run, so that a session goes on with it.
 TRACKERS = "trackers.json"
 
+# What a finished run has checksums of; others write the rest, or it has its own.
+RECORDS = frozenset(
+    {
+        RECIPE,
+        STATE,
+        SESSIONS,
+        NOTES,
+        RESULT,
+        SEARCH,
+        CURVES,
+        REPORT,
+        "metrics.jsonl",
+        "metrics.json",
+    }
+)
+
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """The objects of a file of JSON lines; those that are damaged are left out."""

@@ -20,7 +20,7 @@ from clozeworks.engine.callbacks import Callback, CallbackList
 from clozeworks.engine.distributed import ProcessGroup
 from clozeworks.engine.settings import Logging
 from clozeworks.errors import OutputError
-from clozeworks.runs.folder import NOTES, RECIPE, SNAPSHOTS, STATE, TENSORBOARD
+from clozeworks.runs.folder import NOTES, RECIPE, RECORDS, STATE
 from clozeworks.runs.session import held
 from clozeworks.runs.state import RunState, read_state
 from clozeworks.runs.trackers import trackers_of
@@ -120,7 +120,7 @@ class RunRecorder(CallbackList):
             self._change(step=step, at_once=False)
         self._change(status="finished" if finished else "stopped", pid=None, host=None)
         if finished and self._folder is not None:
-            names = files_in(self._folder, leave_out=(SNAPSHOTS, TENSORBOARD))
+            names = [name for name in files_in(self._folder) if Path(name).name in RECORDS]
             with suppress(OSError, OutputError):
                 write_notes(self._folder, {"format": 1}, names)
 

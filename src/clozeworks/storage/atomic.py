@@ -2,13 +2,13 @@
 
 import json
 import os
-import secrets
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Literal, overload
 
 from clozeworks.errors import ClozeworksError, OutputError
+from clozeworks.storage.leftovers import claimed, temporary_path
 
 # Another place, and whether a file that is there is replaced.
 OtherPlace = tuple[Path, bool]
@@ -64,12 +64,7 @@ def atomic_file(
 @contextmanager
 def _atomic_file(path: Path, mode: str, overwrite: bool, instead: Instead) -> Iterator[IO[Any]]:
     target = Path(os.path.realpath(path))
-    # Another process may be writing the same target: its number alone would do on one machine,
-    # the random part covers a folder that several machines share. The name is cut short because
-    # the longest allowed name would become too long.
-    temporary = target.with_name(
-        f".{target.name[:40]}.{os.getpid()}.{secrets.token_hex(8)}.temporary"
-    )
+    temporary = temporary_path(target, ".temporary")
     text = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
     try:
         # Trap: whoever may write to /dev would put a file in place of a device.
@@ -78,7 +73,8 @@ def _atomic_file(path: Path, mode: str, overwrite: bool, instead: Instead) -> It
         # Trap: tempfile makes files that only their owner can read; this follows the umask.
         file: IO[Any] = temporary.open(mode.replace("w", "x"), **text)  # type: ignore[call-overload]
         try:
-            yield file
+            with claimed(temporary):
+                yield file
             file.flush()
             os.fsync(file.fileno())
         except BaseException:

@@ -74,20 +74,15 @@ def listed(folder: Path, names: Iterable[str] | None = None) -> dict[str, Any]:
     return {name: entry_of(folder / name) for name in sorted(chosen)}
 
 
-def files_in(folder: Path, leave_out: Collection[str] = ()) -> Iterator[str]:
-    """The files that a folder answers for, by their path in it.
-
-    Args:
-        folder: The folder.
-        leave_out: Names of files and folders, at any depth, that it does not answer for.
-    """
+def files_in(folder: Path) -> Iterator[str]:
+    """The files that a folder answers for, by their path in it."""
     for path in folder.iterdir():
-        if path.name.startswith(".") or path.name in (*_UNLISTED, *leave_out):
+        if path.name.startswith(".") or path.name in _UNLISTED:
             continue
         if path.is_file():
             yield path.name
         elif path.is_dir() and not (path / NOTES).exists():
-            yield from (f"{path.name}/{name}" for name in files_in(path, leave_out))
+            yield from (f"{path.name}/{name}" for name in files_in(path))
 
 
 def write_notes(folder: Path, notes: Mapping[str, Any], names: Iterable[str] | None = None) -> None:

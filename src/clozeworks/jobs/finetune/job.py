@@ -1,6 +1,5 @@
 """Fine-tuning: a checkpoint and labelled files in; a model, its report and its numbers out."""
 
-import shutil
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +8,7 @@ from typing import Any
 
 from clozeworks import config
 from clozeworks.checkpoints.tasks import about_head
-from clozeworks.checkpoints.whole_folder import fresh_folder
+from clozeworks.checkpoints.whole_folder import copy_model, fresh_folder
 from clozeworks.engine.callbacks import Callback
 from clozeworks.engine.distributed import ProcessGroup
 from clozeworks.engine.trainer import Outcome
@@ -227,4 +226,4 @@ def _finish(done: Finetuned) -> None:
     write_json(done.folder / METRICS, done.record())
     # A copy, so that a seed's folder stays whole.
     with fresh_folder(done.folder / MODEL, overwrite=True) as temporary:
-        shutil.copytree(done.best.folder / MODEL, temporary, dirs_exist_ok=True)
+        copy_model(done.best.folder / MODEL, temporary)

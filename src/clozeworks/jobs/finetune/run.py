@@ -29,6 +29,7 @@ from clozeworks.engine.snapshots import Snapshots
 from clozeworks.engine.stages import MicroBatcher, MicroBatches, Stage, Stages
 from clozeworks.engine.trainer import Outcome, Trainer
 from clozeworks.inference.predict import answers
+from clozeworks.jobs.disk import check_disk
 from clozeworks.jobs.finetune.adapting import (
     merged_pairs,
     objective_of,
@@ -159,6 +160,8 @@ class FinetuneRun:
         plan, snapshots = self.plan, self.snapshots
         snapshot = newest_snapshot(snapshots, self.callback)
         names, saving = objective.loss_names, recipe.checkpointing
+        if snapshot is None and self.ranks.leads:
+            self._check_disk(network)
         best = EarlyStopping(patience=recipe.selection.patience)
         evaluation = HeldOutEvaluation(
             names,
@@ -217,6 +220,14 @@ class FinetuneRun:
         """Removes what a finished seed does not need."""
         if self.ranks.leads:
             shutil.rmtree(self.folder / SNAPSHOTS, ignore_errors=True)
+
+    def _check_disk(self, network: Model) -> None:
+        sizes = [(weight.nbytes, weight.requires_grad) for weight in network.parameters()]
+        model = sum(size for size, _ in sizes)
+        trained = sum(size for size, is_trained in sizes if is_trained)
+        # Of what is trained a snapshot also has two running means, and the best so far.
+        keep, models = self.recipe.checkpointing.keep, len(self.recipe.seeds) + 1
+        check_disk(self.folder.parent, model + 3 * trained, keep, model, models)
 
     def _tuned(self, model: LanguageModel) -> tuple[LanguageModel, Measured]:
         """The model with what is chosen last, and how good it is on the dev set."""

@@ -19,7 +19,7 @@ from typing import Annotated, Any
 
 from clozeworks import config
 from clozeworks.checkpoints.tasks import about_head
-from clozeworks.checkpoints.whole_folder import fresh_folder
+from clozeworks.checkpoints.whole_folder import copy_model, fresh_folder
 from clozeworks.data.labelled.report import report_on
 from clozeworks.data.labelled.splitting import split
 from clozeworks.engine.callbacks import Callback
@@ -338,7 +338,7 @@ class _Searching:
             return searched
         best = searched.results[searched.best_seed]
         with fresh_folder(self.folder / MODEL, overwrite=True) as temporary:
-            shutil.copytree(best.folder / MODEL, temporary, dirs_exist_ok=True)
+            copy_model(best.folder / MODEL, temporary)
         before = config.read_json(self.folder / SEARCH)
         write_json(self.folder / SEARCH, {"plan": before["plan"], **_record(searched)})
         # What chose has no say in how good it is: only the other half is reported.

@@ -5,7 +5,6 @@ meant, a first loss that says the model and the tokenizer do not fit.
 """
 
 import math
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,8 @@ from clozeworks.core.model import Model
 from clozeworks.engine.callbacks import Callback
 from clozeworks.engine.gradients import StepResult
 from clozeworks.engine.stages import MicroBatches, Stages
-from clozeworks.errors import OutputError, SettingError
+from clozeworks.errors import SettingError
+from clozeworks.jobs.disk import check_disk
 from clozeworks.jobs.pretrain.baseline import Baseline
 from clozeworks.jobs.pretrain.recipe import Recipe
 from clozeworks.objectives.batch import ANSWERS
@@ -78,7 +78,7 @@ def preflight(
             f"Each of the {loader.ranks} processes compares its own examples alone: this is not "
             "the run that one process would make."
         )
-    _check_disk(folder, count, recipe.checkpointing.keep, callback)
+    callback.on_message(check_disk(folder, _SAVED * count, recipe.checkpointing.keep, 4 * count))
     _check_memory(count, recipe, workers.count, callback)
     # Rates of a few examples say little.
     steps_read = min(_MOST_STEPS, math.ceil(_EXAMPLES / loader.batch_size))
@@ -156,21 +156,6 @@ def _merged(name: str, spans: Int64Array) -> list[str]:
         f"{name}: {has} more spans than there are sentinels, of {len(spans):,}; what is left over "
         "is one with the last span; shorten the examples, or hide longer spans."
     ]
-
-
-def _check_disk(folder: Path, count: int, keep: int, callback: Callback) -> None:
-    # One more than is kept stands there while the newest is written; the model comes at the end.
-    needed = count * (_SAVED * (keep + 1) + 4)
-    free = shutil.disk_usage(folder).free
-    if free < needed:
-        raise OutputError(
-            f"{folder} has {size_in_words(free)} free; {keep + 1} snapshots and the model need "
-            f"{size_in_words(needed)}; make room, keep fewer (checkpointing.keep), or choose "
-            "another disk."
-        )
-    callback.on_message(
-        f"Snapshots and model need {size_in_words(needed)} of disk, {size_in_words(free)} are free."
-    )
 
 
 def _check_memory(count: int, recipe: Recipe, workers: int, callback: Callback) -> None:
