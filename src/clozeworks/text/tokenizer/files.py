@@ -1,9 +1,13 @@
 """Reads a tokenizer folder, whichever of the usual files it has, and says which line is wrong."""
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from hashlib import blake2b
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from tokenizers import AddedToken
@@ -82,13 +86,38 @@ WELL_KNOWN: dict[str, tuple[str, ...]] = {
 }
 
 
+# What was read last, by the content of all files. Trap: the library never gives back what a
+# tokenizer remembers of the words it has split (version 0.23), so that loading a model again and
+# again would take more memory each time.
+_KEPT = 2
+_read: OrderedDict[bytes, tuple[Backend, SpecialTokens, dict[str, Any]]] = OrderedDict()
+_reading = Lock()
+
+
 def read_folder(
     folder: Path, style: Style | None, repeats: Repeats
 ) -> tuple[Backend, SpecialTokens, dict[str, Any]]:
     """What a folder says: the tokenizer, its special tokens, `tokenizer_config.json`.
 
-    `Tokenizer.load` explains the arguments.
+    `Tokenizer.load` explains the arguments. The tokenizer may be one that others use, too.
     """
+    content = blake2b(repr((style, repeats)).encode(), digest_size=32)
+    for path in sorted(folder / name for name in READ):
+        with suppress(OSError):  # where it matters it is complained about below
+            content.update(f"{path.name} {path.stat().st_size}".encode() + path.read_bytes())
+    with _reading:
+        found = _read.pop(content.digest(), None) or _read_files(folder, style, repeats)
+        _read[content.digest()] = found
+        while len(_read) > _KEPT:
+            _read.popitem(last=False)
+    notes = read_notes(folder, TokenizerError)
+    check_files(folder, notes, lambda name: name in READ, TokenizerError)
+    return found
+
+
+def _read_files(
+    folder: Path, style: Style | None, repeats: Repeats
+) -> tuple[Backend, SpecialTokens, dict[str, Any]]:
     config = _read_config(folder / "tokenizer_config.json")
     stated = {**read_object(folder / "special_tokens_map.json"), **config}
     if (folder / "tokenizer.json").is_file():
@@ -113,8 +142,6 @@ def read_folder(
         _add_stated(backend, config, folder)
     vocabulary = backend.get_vocab(with_added_tokens=True)
     special = special_tokens(stated, vocabulary, style, special_names(backend))
-    notes = read_notes(folder, TokenizerError)
-    check_files(folder, notes, lambda name: name in READ, TokenizerError)
     return backend, special, config
 
 

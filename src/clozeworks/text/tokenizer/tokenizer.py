@@ -53,8 +53,10 @@ class Tokenizer:
             config: What `tokenizer_config.json` holds; kept and written again by `save`.
         """
         # Trap: many published files cut at 128 or 512 tokens without a word.
-        backend.no_truncation()
-        backend.no_padding()
+        if backend.truncation is not None:
+            backend.no_truncation()
+        if backend.padding is not None:
+            backend.no_padding()
         self._backend = backend
         self._config = dict(config or {})
         self._vocabulary = backend.get_vocab(with_added_tokens=True)
