@@ -8,7 +8,7 @@ import shutil
 import pytest
 import torch
 
-from clozeworks.jobs.pretrain import checks
+from clozeworks.jobs import disk
 from clozeworks.storage import locks as locking
 
 
@@ -136,7 +136,7 @@ def test_a_folder_without_permission(refused, recipe, run):
 
 def test_no_room_on_the_disk(refused, recipe, run, monkeypatch):
     usage = shutil.disk_usage(run.parent)
-    monkeypatch.setattr(checks.shutil, "disk_usage", lambda _: usage._replace(free=1_000_000))
+    monkeypatch.setattr(disk.shutil, "disk_usage", lambda _: usage._replace(free=1_000_000))
     # The folder is not there before and not there afterwards; what is said before is no complaint.
     monkeypatch.setattr("clozeworks.display.training.TrainingProgress.on_message", lambda *_: None)
     refused(

@@ -13,6 +13,7 @@ from clozeworks.engine.callbacks import Callback
 from clozeworks.engine.distributed import ProcessGroup
 from clozeworks.engine.gradients import StepLoss, StepResult
 from clozeworks.errors import OutputError, SettingError
+from clozeworks.jobs import disk
 from clozeworks.jobs.pretrain import checks
 from clozeworks.jobs.pretrain.baseline import Baseline, unigram_baseline
 from clozeworks.jobs.pretrain.checks import first_loss
@@ -140,12 +141,11 @@ class Notebook:
 
 def test_room_for_snapshots(tmp_path, monkeypatch):
     usage = shutil.disk_usage(tmp_path)
-    notes = Notebook()
-    monkeypatch.setattr(checks.shutil, "disk_usage", lambda _: usage._replace(free=5_000_000))
-    checks._check_disk(tmp_path, 100_000, 2, notes)
-    assert notes.notes == ["Snapshots and model need 4.0 MB of disk, 5.0 MB are free."]
+    monkeypatch.setattr(disk.shutil, "disk_usage", lambda _: usage._replace(free=5_000_000))
+    sentence = disk.check_disk(tmp_path, snapshot=1_200_000, keep=2, model=400_000)
+    assert sentence == "Snapshots and model need 4.0 MB of disk, 5.0 MB are free."
     with pytest.raises(OutputError) as caught:
-        checks._check_disk(tmp_path, 200_000, 2, notes)
+        disk.check_disk(tmp_path, snapshot=2_400_000, keep=2, model=800_000)
     assert str(caught.value) == (
         f"{tmp_path} has 5.0 MB free; 3 snapshots and the model need 8.0 MB; make room, keep fewer "
         "(checkpointing.keep), or choose another disk."

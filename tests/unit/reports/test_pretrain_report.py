@@ -164,9 +164,9 @@ def test_a_run_that_diverged_has_a_report_too(tiny_recipe, listener, monkeypatch
 
 def test_a_refused_run_leaves_no_notes(tiny_recipe, listener, monkeypatch):
     from clozeworks.errors import OutputError
-    from clozeworks.jobs.pretrain import checks
+    from clozeworks.jobs import disk
 
-    monkeypatch.setattr(checks.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 0})())
+    monkeypatch.setattr(disk.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 0})())
     with pytest.raises(OutputError, match="0 bytes free"):
         pretrain(tiny_recipe, callback=listener)
     assert listener.notes
