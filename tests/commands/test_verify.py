@@ -1,11 +1,12 @@
 """`clozeworks verify`, and what loading says about files that are not as they were saved."""
 
 import json
+import shutil
 
 import pytest
 
 import clozeworks as cw
-from clozeworks.errors import CheckpointError, InputError, TokenizerError
+from clozeworks.errors import CheckpointError, InputError, SettingError, TokenizerError
 
 
 def flip(path, place=-1, bit=0):
@@ -134,4 +135,44 @@ def test_other_folders(refused, tmp_path):
         f"{tmp_path} is neither a model nor a tokenizer, adapter, corpus or run; name another "
         "folder.",
         *("verify", tmp_path),
+    )
+
+
+def test_a_corpus_and_a_run(command, write_recipe, corpus, tmp_path):
+    run, recipe = tmp_path / "run", write_recipe(tmp_path)
+    changes = [f"data.corpus={corpus}", "training.steps=4"]
+    changes.append("training.schedule={kind='constant', warmup_steps=0}")
+    assert command("pretrain", recipe, *changes).code == 0
+    assert command("verify", corpus).out.splitlines()[-1] == (
+        f"{corpus}: nothing is wrong with this corpus."
+    )
+    assert command("verify", run).code == 0
+    with pytest.raises(SettingError) as caught:
+        cw.verify(run, accept=True)
+    assert str(caught.value) == (
+        f"accept is True; {run} is a run, whose files are made by commands alone; leave it out, or "
+        "make the folder again."
+    )
+    line = (run / "metrics.jsonl").read_bytes()
+    flip(run / "metrics.jsonl", line.index(b'"loss": ') + 8)
+    assert cw.verify(run).faults == [
+        f"{run / 'metrics.jsonl'} is not as it was saved: its content is another; restore it."
+    ]
+    (run / "metrics.jsonl").write_bytes(line)
+    weights = next((run / "snapshots").glob("*/model.safetensors"))
+    flip(weights)
+    assert cw.verify(run).faults == [
+        f"{weights} is damaged: its content is not what its manifest says. Remove it; the run goes "
+        "on from the one before it."
+    ]
+    shard = corpus / "train-00000.safetensors"
+    flip(shard)
+    damaged = f"{shard} is damaged: its hash is not the one in the manifest."
+    assert cw.verify(corpus).faults == [damaged]
+    shutil.rmtree(run)
+    outcome = command("pretrain", recipe, *changes)
+    assert outcome.code == 2
+    assert outcome.err.splitlines()[-1] == (
+        f"clozeworks: {damaged} Put an intact copy in its place, or build the corpus again with "
+        "--overwrite."
     )

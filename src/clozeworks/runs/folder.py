@@ -21,21 +21,19 @@ TENSORBOARD = "tensorboard"
 # What trackers call the run, so that a session goes on with it.
 TRACKERS = "trackers.json"
 
-# What a finished run has checksums of; others write the rest, or it has its own.
-RECORDS = frozenset(
-    {
-        RECIPE,
-        STATE,
-        SESSIONS,
-        NOTES,
-        RESULT,
-        SEARCH,
-        CURVES,
-        REPORT,
-        "metrics.jsonl",
-        "metrics.json",
-    }
-)
+# What a run writes itself, beside its folders; a log may stand there that somebody else writes.
+_RECORDS = (".json", ".jsonl", ".html", ".png")
+
+
+def records(folder: Path) -> list[str]:
+    """The files that a run and its seeds or trials have written, by their path in the folder."""
+    parts = [folder, *(path.parent for path in folder.glob(f"*/{RECIPE}"))]
+    return [
+        path.relative_to(folder).as_posix()
+        for part in parts
+        for path in part.iterdir()
+        if path.is_file() and path.suffix in _RECORDS and not path.name.startswith(".")
+    ]
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:

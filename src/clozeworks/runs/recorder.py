@@ -20,12 +20,12 @@ from clozeworks.engine.callbacks import Callback, CallbackList
 from clozeworks.engine.distributed import ProcessGroup
 from clozeworks.engine.settings import Logging
 from clozeworks.errors import OutputError
-from clozeworks.runs.folder import NOTES, RECIPE, RECORDS, STATE
+from clozeworks.runs.folder import NOTES, RECIPE, STATE, records
 from clozeworks.runs.session import held
 from clozeworks.runs.state import RunState, read_state
 from clozeworks.runs.trackers import trackers_of
 from clozeworks.storage.checksums import NOTES as CHECKSUMS
-from clozeworks.storage.checksums import files_in, write_notes
+from clozeworks.storage.checksums import write_notes
 
 # Seconds between two states that only differ in their step.
 _SECONDS = 2.0
@@ -120,9 +120,8 @@ class RunRecorder(CallbackList):
             self._change(step=step, at_once=False)
         self._change(status="finished" if finished else "stopped", pid=None, host=None)
         if finished and self._folder is not None:
-            names = [name for name in files_in(self._folder) if Path(name).name in RECORDS]
             with suppress(OSError, OutputError):
-                write_notes(self._folder, {"format": 1}, names)
+                write_notes(self._folder, {"format": 1}, records(self._folder))
 
     def fail(self, error: BaseException) -> None:
         """The session ends with an error, or is interrupted."""

@@ -41,15 +41,15 @@ def writer(tmp_path):
 
 
 def test_only_what_a_killed_program_has_left(writer, tmp_path):
-    before = sorted(os.listdir(tmp_path))
+    before = sorted(path.name for path in tmp_path.iterdir())
     assert len(before) == 2 and all(name.startswith(".") for name in before)
     remove_leftovers(tmp_path)
-    assert sorted(os.listdir(tmp_path)) == before  # it runs
+    assert sorted(path.name for path in tmp_path.iterdir()) == before  # it runs
     writer.send_signal(signal.SIGKILL)
     writer.wait()
     (tmp_path / ".mine.tmp").touch()
     write_text(tmp_path / "other.txt", "another program writes here")
-    assert sorted(os.listdir(tmp_path)) == [".mine.tmp", "other.txt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".mine.tmp", "other.txt"]
 
 
 def test_what_another_machine_writes_stays_for_a_day(tmp_path, monkeypatch):
