@@ -68,3 +68,16 @@ def test_classify(tiny_models, tmp_path):
     folder = model.save(tmp_path / "model")
     out = ["--out", str(tmp_path / "o.jsonl"), "--overwrite"]
     assert growth(folder, tmp_path, words, "classify", *out) < BOUND
+
+
+@pytest.mark.slow
+def test_fill(tiny_models, tmp_path):
+    def gap(number):
+        return f"{words(number)} [MASK]"
+
+    assert growth(tiny_models["bert"], tmp_path, gap, "fill", "--json") < BOUND
+
+
+@pytest.mark.slow
+def test_score(gpt, tmp_path):
+    assert growth(gpt, tmp_path, words, "score", "--json") < BOUND

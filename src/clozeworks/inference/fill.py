@@ -22,6 +22,7 @@ from clozeworks.inference.packing import check_finite, pack
 from clozeworks.spec import PositiveInt, check
 from clozeworks.tasks.spans.windows import TokenWindow, Windows, asking, by_item, read_windows
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
+from clozeworks.text.valid import location_of
 from clozeworks.wording import shortened
 
 
@@ -66,6 +67,7 @@ def fill(
     top: int = 5,
     words: Sequence[str] | None = None,
     max_length: int | None = None,
+    source_locations: Sequence[str] | None = None,
     options: BatchOptions | None = None,
 ) -> list[Filled]:
     """Ranks candidates for every gap of every text.
@@ -78,6 +80,7 @@ def fill(
         words: If given, only these are ranked; each must be one token of the vocabulary. Special
             tokens are ranked only if they are named here.
         max_length: The maximum number of tokens the model takes.
+        source_locations: Where each text came from, for messages.
         options: Batch size, progress, cancellation.
 
     Raises:
@@ -95,7 +98,7 @@ def fill(
     decoder = model.blueprint.heads.get(DECODER)
     if isinstance(decoder, MaskDecoder):  # its positions may limit windows further
         max_length = decoder.count if max_length is None else min(max_length, decoder.count)
-    windows = _windows(tokenizer, marked, texts, max_length)
+    windows = _windows(tokenizer, marked, texts, max_length, source_locations)
 
     def forward(batch: list[int]) -> list[list[list[FillCandidate]]]:
         several = [windows[number] for number in batch]
@@ -104,7 +107,7 @@ def fill(
         logits = packed.vocabulary_logits(model, positions)
         probabilities = logits.float().softmax(dim=-1).cpu()
         owners = [window.item for window in several for _ in range(len(window.wanted))]
-        check_finite(model, probabilities, owners, "a logit")
+        check_finite(model, probabilities, owners, "a logit", source_locations)
         ranked = iter(_ranked(tokenizer, probabilities, top, candidates))
         return [[next(ranked) for _ in window.wanted] for window in several]
 
@@ -122,7 +125,11 @@ def fill(
 
 
 def _windows(
-    tokenizer: Tokenizer, marked: Sequence[str], texts: Sequence[str], max_length: int | None
+    tokenizer: Tokenizer,
+    marked: Sequence[str],
+    texts: Sequence[str],
+    max_length: int | None,
+    source_locations: Sequence[str] | None,
 ) -> list[TokenWindow]:
     """Windows with gaps; each gap is predicted where it has most context.
 
@@ -139,8 +146,8 @@ def _windows(
         if not len(gaps):
             shown = shortened(texts[windows[0].item], 40)
             raise InputError(
-                f"text {windows[0].item + 1:,} ({shown!r}) has no gap; write [MASK] where a word "
-                "is missing."
+                f"{location_of(windows[0].item, source_locations)} ({shown!r}) has no gap; write "
+                "[MASK] where a word is missing."
             )
         with_gaps += [window for window in asking(windows, gaps) if len(window.wanted)]
     return with_gaps

@@ -30,6 +30,7 @@ from clozeworks.spec import PositiveInt, check
 from clozeworks.text.tokenizer.bytes import are_bytes
 from clozeworks.text.tokenizer.special import SENTINEL, sentinel_name
 from clozeworks.text.tokenizer.tokenizer import GAPS, Tokenizer
+from clozeworks.text.valid import location_of
 from clozeworks.wording import shortened
 
 # ByT5's tokens of the bytes 0xF5 to 0xFF, which no text has.
@@ -48,13 +49,15 @@ def fill_spans(
     ends: Sequence[int],
     top: int = 5,
     sentinels: Sentinels | None = None,
+    source_locations: Sequence[str] | None = None,
     options: BatchOptions | None = None,
 ) -> list[Filled]:
     """Generates what is missing in every text, where it has `[MASK]` or a sentinel.
 
     A beam search keeps `top` outputs, so a gap has at most as many candidates. Outputs begin with
     `start` and end with one of `ends`. `sentinels` says which tokens the model was trained to read
-    for a gap; by default those of published models with its vocabulary.
+    for a gap; by default those of published models with its vocabulary. `source_locations` are for
+    messages.
 
     Raises:
         InputError: If a text has no gap, or more gaps than there are sentinels.
@@ -65,7 +68,10 @@ def fill_spans(
         rule = f"the vocabulary has {tokenizer.size:,} entries, and a search cannot be wider"
         raise SettingError("top", top, rule, "lower it")
     gaps = _Gaps(tokenizer, ends, sentinels)
-    prompts = [gaps.prompt(text, number) for number, text in enumerate(texts, start=1)]
+    prompts = [
+        gaps.prompt(text, location_of(number, source_locations))
+        for number, text in enumerate(texts)
+    ]
     beams = Beams(num_beams=top, length_penalty=0.0) if top > 1 else None
     request = GenerationRequest(
         prompts, start, tokenizer.size, beams, lambda n, written: gaps.filled(texts[n], written)
@@ -87,18 +93,18 @@ class _Gaps:
         kind = sentinels or ("bytes" if self.bytes else "named")
         self.sentinels: list[int] = sentinel_ids(kind, source).tolist()
 
-    def prompt(self, text: str, number: int) -> EncodedPrompt:
+    def prompt(self, text: str, location: str) -> EncodedPrompt:
         """A text with a sentinel for each gap, and the constraints on its output."""
         count = len(_ANY_GAP.findall(text))
         available = min(len(self.sentinels), len(self.named))
         if not count:
             raise InputError(
-                f"text {number:,} ({shortened(text, 40)!r}) has no gap; write [MASK] where "
+                f"{location} ({shortened(text, 40)!r}) has no gap; write [MASK] where "
                 "something is missing."
             )
         if count > available:
             raise InputError(
-                f"text {number:,} has {count:,} gaps; the tokenizer has sentinels for "
+                f"{location} has {count:,} gaps; the tokenizer has sentinels for "
                 f"{available:,}; split the text."
             )
         numbers = iter(range(count))
@@ -116,7 +122,7 @@ class _Gaps:
             BadWords(words=tuple((token,) for token in never)),
             InTurn(tokens=tuple(sentinels), ends=ends, max_new_tokens=room),
         )
-        return EncodedPrompt(ids, room, ends, rules, f"text {number:,}")
+        return EncodedPrompt(ids, room, ends, rules, location)
 
     def filled(self, text: str, written: Sequence[Written]) -> Filled:
         """The distinct candidates of all outputs."""

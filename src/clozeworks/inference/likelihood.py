@@ -78,9 +78,13 @@ def perplexity(scored: Sequence[Scored]) -> float:
     Args:
         scored: The texts, with at least one token in all.
     """
-    mean = fsum(text.total for text in scored) / sum(text.count for text in scored)
+    return perplexity_of(fsum(text.total for text in scored), sum(text.count for text in scored))
+
+
+def perplexity_of(total: float, count: int) -> float:
+    """The perplexity of so many tokens with so much log probability in all."""
     try:
-        return exp(-mean)
+        return exp(-total / count)
     except OverflowError:
         return inf
 

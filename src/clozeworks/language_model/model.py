@@ -51,6 +51,7 @@ class FillKeywords(BatchKeywords, total=False):
 
     top: int
     words: Sequence[str] | None
+    source_locations: Sequence[str] | None
 
 
 class LanguageModel(
@@ -82,6 +83,7 @@ class LanguageModel(
         *,
         top: int = 5,
         words: Sequence[str] | None = None,
+        source_locations: Sequence[str] | None = None,
         **options: Unpack[BatchKeywords],
     ) -> Filled | list[Filled]:
         """Ranks candidates for every gap, written `[MASK]` or as the model's own mask token.
@@ -93,6 +95,7 @@ class LanguageModel(
             texts: One text or several.
             top: How many candidates per gap.
             words: If given, only these words are ranked; not for encoder-decoders.
+            source_locations: Where each text came from, for messages: `notes.txt, line 3`.
             options: `batch_tokens`, `progress` and `cancelled`, as for `predict`.
 
         Raises:
@@ -107,7 +110,7 @@ class LanguageModel(
         several = [texts] if isinstance(texts, str) else list(texts)
         if self.blueprint.decoder is not None:
             with batch_options(options) as batching:
-                filled = self._fill_spans(several, top, words, batching)
+                filled = self._fill_spans(several, top, words, source_locations, batching)
         else:
             with batch_options(options) as batching:
                 filled = filling.fill(
@@ -117,12 +120,18 @@ class LanguageModel(
                     top=top,
                     words=words,
                     max_length=self.max_length,
+                    source_locations=source_locations,
                     options=batching,
                 )
         return filled[0] if isinstance(texts, str) else filled
 
     def _fill_spans(
-        self, texts: Sequence[str], top: int, words: Sequence[str] | None, options: BatchOptions
+        self,
+        texts: Sequence[str],
+        top: int,
+        words: Sequence[str] | None,
+        source_locations: Sequence[str] | None,
+        options: BatchOptions,
     ) -> list[Filled]:
         if words is not None:
             rule = f"{self.name} generates any number of words for a gap and ranks no list"
@@ -137,6 +146,7 @@ class LanguageModel(
             ends=writer.ends,
             top=top,
             sentinels=noted_sentinels(self.checkpoint.notes, self.name),
+            source_locations=source_locations,
             options=options,
         )
 

@@ -1,13 +1,18 @@
 """`clozeworks fill`: fill in the words missing from a text."""
 
+import sys
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
 from clozeworks.cli.computing import ComputingOptions
-from clozeworks.cli.inputs import TextOptions, check_unused
+from clozeworks.cli.inputs import TextOptions, check_unused, print_notes
 from clozeworks.wording import as_json
+
+if TYPE_CHECKING:
+    from clozeworks.inference.fill import Filled
 
 app = App(name="clozeworks fill", help_format="plaintext", version_flags=[])
 
@@ -42,11 +47,21 @@ def fill(
     reading = reading or TextOptions()
     if more:
         check_unused("the inputs are several texts, not a file", reading)
-    texts = [source, *more] if more else reading.read(source).texts
-
+    opened = None if more else reading.open(source)
     allowed = None if words is None else [word.strip() for word in words.split(",") if word.strip()]
     loaded = (computing or ComputingOptions()).load(model)
-    for filled in loaded.fill(texts, top=top, words=allowed):
+    if opened is None:
+        _print(loaded.fill([source, *more], top=top, words=allowed), json_lines)
+        return
+    for chunk in opened.chunks:
+        locations = chunk.source_locations
+        filled = loaded.fill(chunk.texts, top=top, words=allowed, source_locations=locations)
+        _print(filled, json_lines)
+    print_notes(opened.late_notes())
+
+
+def _print(several: "Sequence[Filled]", json_lines: bool) -> None:
+    for filled in several:
         if json_lines:
             print(as_json(asdict(filled)))
             continue
@@ -56,3 +71,4 @@ def fill(
                 print(f"  gap {number}")
             for guess in guesses:
                 print(f"  {guess.score:7.4f}  {guess.word}")
+    sys.stdout.flush()

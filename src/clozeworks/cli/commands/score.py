@@ -1,18 +1,19 @@
 """`clozeworks score`: measure how likely texts are."""
 
 import sys
-from collections.abc import Sequence
-from math import isfinite
+from collections.abc import Iterable, Sequence
+from math import fsum, isfinite
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
 from clozeworks.cli.computing import ComputingOptions
-from clozeworks.cli.inputs import TextOptions, check_minimum
+from clozeworks.cli.inputs import OpenTexts, TextOptions, check_minimum, print_notes
 from clozeworks.cli.outputs import report_unread
 from clozeworks.wording import as_json, counted
 
 if TYPE_CHECKING:
+    from clozeworks.data.files.texts import Texts
     from clozeworks.inference.likelihood import Scored
 
 app = App(name="clozeworks score", help_format="plaintext", version_flags=[])
@@ -55,33 +56,52 @@ def score(
     """
     check_minimum(1, batch_tokens=batch_tokens)
     reading = reading or TextOptions()
-    texts = reading.read(source)
-    following = reading.read_paired(texts, continuations, "continuation", continuation_column)
+    pairs: Iterable[tuple[Texts, list[str] | None]]
+    if continuations is None and continuation_column is None:
+        texts = reading.open(source)
+        pairs = ((chunk, None) for chunk in texts.chunks)
+    else:  # texts and continuations belong together, so both are read first
+        whole = reading.read(source)
+        following = reading.read_paired(whole, continuations, "continuation", continuation_column)
+        texts = OpenTexts(whole.origin, iter(()), len(whole))
+        pairs = [(whole, following)]
 
+    from clozeworks.cli.predict import TokenProgress
     from clozeworks.display.progress import ProgressBar
-    from clozeworks.inference.likelihood import perplexity
+    from clozeworks.inference.likelihood import perplexity_of
 
     loaded = (computing or ComputingOptions()).load(model)
+    number = count = long = 0
+    total = 0.0
+    unread: list[int] = []  # only those that are not 0
     with ProgressBar("tokens") as progress:
-        scores = loaded.score(
-            texts.texts,
-            following,
-            max_length=max_length,
-            overlap=overlap,
-            batch_tokens=batch_tokens,
-            source_locations=texts.source_locations,
-            progress=progress,
-        )
-    continued: Sequence[str | None] = following or [None] * len(scores)
-    for text, continuation, scored in zip(texts.texts, continued, scores, strict=True):
-        _print(text, continuation, scored, json_lines)
-    report_unread([scored.unread for scored in scores], max_length or loaded.max_length)
-    count, total = sum(each.count for each in scores), sum(each.total for each in scores)
-    long = sum(each.windows > 1 for each in scores)
+        tokens = TokenProgress(progress, lambda: number / texts.total if texts.total else None)
+        for chunk, following in pairs:
+            number += len(chunk)
+            scores = loaded.score(
+                chunk.texts,
+                following,
+                max_length=max_length,
+                overlap=overlap,
+                batch_tokens=batch_tokens,
+                source_locations=chunk.source_locations,
+                progress=tokens,
+            )
+            tokens.next_chunk()
+            continued: Sequence[str | None] = following or [None] * len(scores)
+            for text, continuation, scored in zip(chunk.texts, continued, scores, strict=True):
+                _print(text, continuation, scored, json_lines)
+            sys.stdout.flush()
+            count += sum(each.count for each in scores)
+            total += fsum(each.total for each in scores)
+            long += sum(each.windows > 1 for each in scores)
+            unread += filter(None, (each.unread for each in scores))
+    print_notes(texts.late_notes())
+    report_unread(unread, max_length or loaded.max_length)
     windows = f"; {counted(long, 'text')} read through several windows" if long else ""
     print(
-        f"{counted(len(scores), 'text')}, {counted(count, 'token')}: perplexity "
-        f"{perplexity(scores):,.2f}, {-total / count:.4f} nats a token{windows}.",
+        f"{counted(number, 'text')}, {counted(count, 'token')}: perplexity "
+        f"{perplexity_of(total, count):,.2f}, {-total / count:.4f} nats a token{windows}.",
         file=sys.stderr,
     )
 

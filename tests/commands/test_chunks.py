@@ -1,4 +1,4 @@
-"""`clozeworks embed`, chunk by chunk: what is written, and what is left when it is stopped."""
+"""`clozeworks embed`, `fill` and `score` chunk by chunk: what is written, and what is left."""
 
 import json
 import os
@@ -207,3 +207,21 @@ def test_in_python_vectors_go_to_a_file_as_they_come(bert, tmp_path):
         for texts, vectors in model.embed_chunks(iter(TEXTS), chunk_size=4):
             file.write(texts, vectors)
     np.testing.assert_allclose(np.load(tmp_path / "v.npy"), model.embed(TEXTS), atol=1e-6)
+
+
+def test_fill_prints_a_chunk_before_the_next_is_read(command, bert, source):
+    source.write_text("the [MASK] sat\n" * 5 + "the cat sat\n")
+    outcome = command("fill", bert, source, "--json")
+    assert outcome.code == 2 and len(outcome.out.splitlines()) == 3
+    assert outcome.err == (
+        f"clozeworks: {source}, line 6 ('the cat sat') has no gap; write [MASK] where a word is "
+        "missing.\n"
+    )
+
+
+def test_score_adds_up_over_chunks(command, gpt, source, monkeypatch):
+    parts = command("score", gpt, source)
+    monkeypatch.setattr(chunks, "CHUNK_ITEMS", 100)
+    whole = command("score", gpt, source)
+    assert parts.code == 0 and parts.err == whole.err and parts.err.startswith("10 texts, ")
+    assert len(parts.out.splitlines()) == len(whole.out.splitlines()) == 10
