@@ -126,3 +126,15 @@ def test_learned_moves_are_not_taken_apart(tiny_models):
     moves = [name for name in head_of(made) if "transitions" in name]
     assert moves
     assert all(torch.equal(head_of(made)[name], head_of(fresh)[name]) for name in moves)
+
+
+def test_what_follows_what_is_kept_with_its_labels(tiny_models):
+    """A move belongs to two labels: where it comes from, and where it goes to."""
+    model = cw.load(tiny_models["bert"]).for_task(Tag(labels=("A", "B", "C"), crf=True))
+    learned = model.model.heads["transitions"]
+    with torch.no_grad():
+        learned.move_bias.copy_(torch.arange(9.0).view(3, 3))
+        learned.start_bias.copy_(torch.arange(3.0))
+    made = model.for_task(Tag(labels=("C", "A", "B"), crf=True)).model.heads["transitions"]
+    assert made.start_bias.tolist() == [2, 0, 1]
+    assert made.move_bias.tolist() == [[8, 6, 7], [2, 0, 1], [5, 3, 4]]

@@ -187,3 +187,17 @@ def test_twice_is_refused():
         "lora is set; the model has low-rank differences already, and can have one set; merge "
         "them first with merge_lora."
     )
+
+
+def test_half_precision_is_merged_in_full_and_rounded_once():
+    generator = torch.Generator().manual_seed(0)
+    plain = torch.nn.Linear(24, 16).to(torch.bfloat16)
+    module = AdaptedLinear(plain, Lora(rank=4, alpha=12.0))
+    with torch.no_grad():
+        for matrix in (module.lora_a, module.lora_b):
+            matrix.copy_(torch.randn(matrix.shape, generator=generator))
+    exact = plain.weight.double() + 3.0 * module.lora_b.double() @ module.lora_a.double()
+    merged = module.merged().weight
+    assert merged.dtype == torch.bfloat16
+    # The nearest of the numbers there are, everywhere; a sum in half precision is often another.
+    assert torch.equal(merged, exact.to(torch.bfloat16))

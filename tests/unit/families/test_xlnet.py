@@ -1,7 +1,9 @@
-"""What an XLNet config cannot say, a sentence each."""
+"""What an XLNet config cannot say, a sentence each; and which token speaks for its text."""
 
 import pytest
+import torch
 
+from clozeworks.core.layout import Layout
 from clozeworks.errors import CheckpointError
 from clozeworks.families.family import Config, families
 
@@ -36,3 +38,12 @@ def test_what_a_config_cannot_say(changes, sentence):
     with pytest.raises(CheckpointError) as caught:
         FAMILY.blueprint(config, frozenset({"pooler"}))
     assert str(caught.value) == f"x: {sentence}"
+
+
+def test_the_last_token_speaks_for_its_text():
+    config = Config({**FAMILY.published("xlnet-base"), **SMALL})
+    model = FAMILY.blueprint(config, frozenset({"pooler", "classes"})).build().eval()
+    states = torch.randn(5, 16, generator=torch.Generator().manual_seed(0))
+    found = model.head("classes").logits(states, Layout([3, 2]))
+    expected = model.head("classes").logits(states[[2, 4]], Layout([1, 1]))
+    torch.testing.assert_close(found, expected)

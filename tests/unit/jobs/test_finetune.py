@@ -302,6 +302,7 @@ def test_defaults_follow_size_and_task():
     assert usual_learning_rate(22_000_000) == 5e-5
     assert usual_learning_rate(4_000_000) == 2e-4
     assert usual_learning_rate(60_000_000, encoder_decoder=True) == pytest.approx(1.5e-4)
+    assert usual_learning_rate(110_000_000, lora=True) == pytest.approx(3e-4)
     assert (usual_epochs("answer", 90_000), usual_epochs("classify", 90_000)) == (2.0, 3.0)
     assert usual_epochs("classify", 300) == 6.0
 
