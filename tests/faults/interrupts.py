@@ -233,7 +233,7 @@ class Runner:
             left += [
                 f"temporary/{path.name}"
                 for path in temporary.iterdir()
-                if not path.name.startswith("torchinductor_")  # torch's own, and stays
+                if not path.name.startswith(("torchinductor_", "torchelastic_"))  # torch's own
             ]
             left += [name for name in files if self._hidden(name)]
             err = folder / "err"
