@@ -48,6 +48,19 @@ def test_a_table(place, command):
     ]
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("command", 5), ("command", [1]), ("ranks", "x"), ("where", []), ("pid", {}), ("loss", "2")],
+)
+def test_a_state_with_other_types_is_damaged(place, command, key, value):
+    path = place / "first" / "state.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
+    found = command("runs")
+    assert (found.code, found.err) == (0, "")
+    assert "first: state.json is not the state of a run." in found.out
+    assert json.loads(command("runs", "--json").out)[0]["status"] == "damaged"
+
+
 def test_json(place, command):
     found = json.loads(command("runs", place, "--json").out)
     assert [run["status"] for run in found] == ["stopped", "damaged"]

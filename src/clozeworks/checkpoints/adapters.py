@@ -11,9 +11,10 @@ so. A pair that PEFT trained for the whole weight is read like any other.
 
 import copy
 import dataclasses
+import sys
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import torch
 from safetensors import SafetensorError
@@ -26,7 +27,7 @@ from clozeworks.checkpoints.tasks import noted_task, published_names, with_task
 from clozeworks.checkpoints.tensors import write_file
 from clozeworks.checkpoints.whole_folder import fresh_folder, write_json
 from clozeworks.core.model import Model
-from clozeworks.errors import CheckpointError
+from clozeworks.errors import CheckpointError, shown
 from clozeworks.families.family import Config
 from clozeworks.families.weights import OWN, Names
 from clozeworks.storage.checksums import check_files, read_notes, write_notes
@@ -148,7 +149,7 @@ def _merged(checkpoint: Checkpoint, folder: Path) -> Checkpoint:
     names = published_names(checkpoint.family, checkpoint.config, checkpoint.model.blueprint)
     own = checkpoint.model.state_dict()
     forms = checkpoint.family.forms(Config(checkpoint.config))
-    scale = float(config["lora_alpha"]) / int(config["r"])
+    scale = config["lora_alpha"] / config["r"]
     changed: dict[str, Tensor] = {}
     for theirs, tensor in weights.items():
         if theirs.endswith(_UP):
@@ -166,7 +167,13 @@ def _merged(checkpoint: Checkpoint, folder: Path) -> Checkpoint:
             )
         if down:
             up = weights.get(theirs.removesuffix(_DOWN) + _UP)
-            if up is None or len(tensor) != up.shape[1] or len(tensor) != config["r"]:
+            rank = config["r"]
+            fits = up is not None and (up.ndim, up.shape[1:], tensor.shape[:1]) == (
+                2,
+                (rank,),
+                (rank,),
+            )
+            if up is None or not fits or tensor.ndim != 2:
                 raise CheckpointError(
                     f"{folder}: {theirs} has no partner of rank {config['r']}; restore {WEIGHTS}."
                 )
@@ -251,15 +258,19 @@ def _config(folder: Path) -> dict[str, Any]:
         if value is not None and value not in allowed:
             only = next(iter(allowed))
             raise CheckpointError(
-                f"{path}: {key} is {value!r}; Clozeworks computes only {only!r}; merge the "
+                f"{path}: {key} is {shown(value)}; Clozeworks computes only {only!r}; merge the "
                 "adapter with the library that wrote it, and load the result."
             )
-    for key in ("r", "lora_alpha"):
-        value = config.get(key)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-            raise CheckpointError(
-                f"{path}: {key} is {value!r}; it must be a number above 0; restore the file."
-            )
+    rank, alpha = config.get("r"), config.get("lora_alpha")
+    if type(rank) is not int or not 0 < rank < 2**31:
+        raise CheckpointError(
+            f"{path}: r is {shown(rank)}; it must be a whole number above 0; restore the file."
+        )
+    is_number = isinstance(alpha, int | float) and not isinstance(alpha, bool)
+    if not is_number or not 0 < cast(float, alpha) <= sys.float_info.max:
+        raise CheckpointError(
+            f"{path}: lora_alpha is {shown(alpha)}; it must be a number above 0; restore the file."
+        )
     return config
 
 

@@ -27,7 +27,7 @@ from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.vocabulary import PlainVocabulary, Vocabulary
 from clozeworks.core.model import Model
-from clozeworks.errors import CheckpointError, ClozeworksError, TokenizerError
+from clozeworks.errors import CheckpointError, ClozeworksError, TokenizerError, shown
 from clozeworks.families.family import Config, Family, Parts, family
 from clozeworks.families.weights import Names
 from clozeworks.storage.checksums import NOTES, advice, check_files, read_notes, write_notes
@@ -79,8 +79,8 @@ def read_config(folder: Path) -> tuple[Config, Family]:
     config = Config(read_json(path), str(path))
     if not isinstance(config.get("model_type"), str):
         raise CheckpointError(
-            f"{path}: model_type is {config.get('model_type')!r}; it must name the family, for "
-            f"example bert."
+            f"{path}: model_type is {shown(config.get('model_type'))}; it must name the family, "
+            "for example bert."
         )
     return config, family(config["model_type"], str(path))
 

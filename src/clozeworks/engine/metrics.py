@@ -21,6 +21,7 @@ from clozeworks.engine.trainer import Trainer
 from clozeworks.errors import OutputError
 from clozeworks.runtime.matmul_peak import matmul_peak, operations
 from clozeworks.storage.atomic import atomic_file
+from clozeworks.wording import as_json
 
 FILE = "metrics.jsonl"
 # A speed below this fraction of the usual one is worth a message.
@@ -35,10 +36,15 @@ class Metrics:
     Args:
         path: The file.
         step: The step the run goes on from; lines after it are dropped.
+
+    Attributes:
+        records: What its lines say.
+        damaged: The numbers of lines that could not be read and are gone.
     """
 
     def __init__(self, path: Path, step: int = 0) -> None:
-        records = [record for record in read(path) if record["step"] <= step]
+        self.damaged: list[int] = []
+        records = [record for record in read(path, self.damaged) if record["step"] <= step]
         with atomic_file(path, "w") as file:
             file.writelines(map(_line, records))
         self.records = records
@@ -253,19 +259,40 @@ class MetricsLogger(TrainerCallback):
         self._speeds = [*self._speeds[-19:], speed]
 
 
-def read(path: Path) -> Iterator[dict[str, Any]]:
-    """The lines of a metrics file; those that are damaged are left out."""
+def read(path: Path, damaged: list[int] | None = None) -> Iterator[dict[str, Any]]:
+    """The lines of a metrics file; those that are damaged are left out.
+
+    Args:
+        path: The file.
+        damaged: Is filled with the numbers of damaged lines.
+    """
     if not path.exists():
         return
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        for line in lines:
+    with path.open(encoding="utf-8", errors="replace", newline="\n") as lines:
+        for number, line in enumerate(lines, start=1):
             try:
                 record = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(record, dict) and isinstance(record.get("step"), int):
+            except (ValueError, RecursionError):
+                record = None
+            if _is_record(record):
                 yield record
+            elif damaged is not None:
+                damaged.append(number)
+
+
+def _is_record(value: Any) -> bool:
+    """Whether a value has a step, and losses where whoever draws curves expects them."""
+    if not isinstance(value, dict) or type(value.get("step")) is not int:
+        return False
+    measured = value.get("evaluation", {})
+    if not isinstance(measured, dict):
+        return False
+    tables = value, measured
+    parts = [part for table in tables for part in table.values() if isinstance(part, dict)]
+    names = ("loss", "accuracy", "perplexity", "seconds", "tokens_per_second")
+    numbers = [part[name] for part in (*tables, *parts) for name in names if name in part]
+    return all(number is None or type(number) in (int, float) for number in numbers)
 
 
 def _line(record: dict[str, Any]) -> str:
-    return json.dumps(record, ensure_ascii=False) + "\n"
+    return as_json(record) + "\n"

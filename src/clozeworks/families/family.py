@@ -5,6 +5,7 @@ how weights are named, how text becomes tokens, and the published sizes.
 """
 
 import dataclasses
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,6 +20,7 @@ from clozeworks.core.layers.tower import Layer
 from clozeworks.errors import CheckpointError, ClozeworksError, UnknownName, UnsupportedError
 from clozeworks.families.weights import Form, Names, Rule
 from clozeworks.text.tokenizer.styles import Style
+from clozeworks.wording import shortened
 
 T = TypeVar("T")
 Parts = frozenset[str]
@@ -122,7 +124,7 @@ class Config(Mapping[str, Any]):
     def number(self, key: str, default: float) -> float:
         """A number."""
         value = self._or_default(key, default)
-        if type(value) not in (int, float) or not 0 <= value < float("inf"):
+        if type(value) not in (int, float) or not 0 <= value <= sys.float_info.max:
             raise self.complaint(key, "it must be a number of at least 0; correct it.")
         return float(value)
 
@@ -201,7 +203,8 @@ class Config(Mapping[str, Any]):
     def complaint(self, key: str, rule: str, value: Any = None) -> CheckpointError:
         """The error for one key; `value` is that of a key in a table."""
         value = self.get(key) if value is None else value
-        return CheckpointError(f"{self.source_location}: {self._spelled(key)} is {value!r}; {rule}")
+        text = shortened(repr(value), 500)
+        return CheckpointError(f"{self.source_location}: {self._spelled(key)} is {text}; {rule}")
 
     def _spelled(self, key: str) -> str:
         return self.spelling.get(key, key)

@@ -22,6 +22,7 @@ from clozeworks.errors import OutputError, SettingError
 from clozeworks.runs.folder import RECIPE, SESSIONS
 from clozeworks.storage.atomic import write_json
 from clozeworks.storage.locks import locked
+from clozeworks.wording import counted
 
 # What may change while a run is stopped: it changes nothing about the result.
 FREE = ("run", "logging", "evaluation", "checkpointing", "device")
@@ -114,6 +115,12 @@ def open_session(
     with (folder / SESSIONS).open("a", encoding="utf-8") as file:
         file.write(json.dumps(_environment(ranks), ensure_ascii=False) + "\n")
     metrics = Metrics(folder / FILE, -1 if step is None else step)
+    if metrics.damaged:
+        lines = counted(len(metrics.damaged), "line was", "lines were")
+        callback.on_message(
+            f"{folder / FILE}: {lines} damaged and left out, the first is line "
+            f"{metrics.damaged[0]:,}; curves miss what they said."
+        )
     ending = _Ending()
     callback.on_session_begin(Session(folder, written, step))
     try:

@@ -5,8 +5,9 @@ import re
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
+from clozeworks import config
 from clozeworks.runs.folder import SNAPSHOTS, STATE, command_of
 from clozeworks.storage.atomic import write_json
 from clozeworks.storage.checksums import is_intact, sealed
@@ -105,16 +106,9 @@ def read_state(folder: Path) -> RunState:
 def _parsed(record: dict[str, Any]) -> RunState:
     """A state from JSON, if every value has the type it was written with."""
     known = {each.name for each in fields(RunState)}
-    state = RunState(**{name: value for name, value in record.items() if name in known})
-    texts = (state.kind, state.part, state.folder, state.started, state.updated)
-    numbers = (state.steps, state.loss, state.tokens_per_second, state.value)
-    if (
-        state.status not in get_args(Status)
-        or not all(isinstance(text, str) for text in texts)
-        or not all(number is None or type(number) in (int, float) for number in numbers)
-        or type(state.step) is not int
-    ):
-        raise TypeError
+    state: RunState = config.read(
+        RunState, {name: value for name, value in record.items() if name in known}
+    )
     if state.updated:
         datetime.fromisoformat(state.updated)
     return state

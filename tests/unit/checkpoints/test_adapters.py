@@ -175,6 +175,15 @@ def without(folder, ending):
     save_file(kept, place)
 
 
+def reshaped(folder, ending):
+    place = folder / "adapter_model.safetensors"
+    weights = load_file(place)
+    for name in weights:
+        if name.endswith(ending):
+            weights[name] = weights[name].unsqueeze(-1)
+    save_file(weights, place)
+
+
 NO_PLACE = (
     "{folder}: base_model.model.bert.pooler.dense.bias has no place in this model; load the model "
     "the adapter was trained on ('some/base'), with its head."
@@ -198,6 +207,21 @@ NO_PLACE = (
             lambda folder: changed(folder, lora_alpha=0),
             "{folder}/adapter_config.json: lora_alpha is 0; it must be a number above 0; restore "
             "the file.",
+        ),
+        (
+            lambda folder: changed(folder, r=float("inf")),
+            "{folder}/adapter_config.json: r is inf; it must be a whole number above 0; restore "
+            "the file.",
+        ),
+        (
+            lambda folder: changed(folder, lora_alpha=10**400),
+            "{folder}/adapter_config.json: lora_alpha is a number of more than 100 digits; it must "
+            "be a number above 0; restore the file.",
+        ),
+        (
+            lambda folder: reshaped(folder, "0.attention.self.query.lora_A.weight"),
+            "{folder}: base_model.model.bert.encoder.layer.0.attention.self.query.lora_A.weight "
+            "has no partner of rank 2; restore adapter_model.safetensors.",
         ),
         (
             lambda folder: (folder / "adapter_model.safetensors").unlink(),

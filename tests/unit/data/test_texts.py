@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clozeworks.data.files.texts import SourceLocations, read_texts
-from clozeworks.errors import SettingError
+from clozeworks.errors import InputError, SettingError
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -286,6 +286,17 @@ class TestTables:
                 f"{option} is set; no input is a .csv or .tsv file, and no other has a "
                 f"header; leave {option} out."
             )
+
+    def test_parquet_with_names_that_are_not_utf8(self, read):
+        pyarrow = pytest.importorskip("pyarrow")
+        from pyarrow import parquet
+
+        parquet.write_table(pyarrow.table({"body": ["one"]}), "a.parquet", store_schema=False)
+        path = Path("a.parquet")
+        path.write_bytes(path.read_bytes().replace(b"body", b"b\xd1dy"))
+        with pytest.raises(InputError) as caught:
+            read_texts(path)
+        assert str(caught.value).startswith("a.parquet is damaged or not a parquet file (")
 
     def test_json_lists_and_parquet(self, read):
         found = read("a.json", '[{"text": "one"},\n "two"]')

@@ -41,6 +41,32 @@ def test_lines_behind_the_step_are_dropped(path):
     assert next(read(path)) == {"step": 1, "loss": 0.5, "name": "é北"}
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "{", "[" * 100_000, "9" * 5000, "[]", '{"loss": 1.0}', '{"step": true}', '{"step": 2.0}',
+        '{"step": 2, "loss": "x"}', '{"step": 2, "evaluation": 5}', '{"step": 2, "evaluation": []}',
+        '{"step": 2, "evaluation": {"loss": {}}}', '{"step": 2, "masked_lm": {"loss": []}}',
+        "\x00\x1b", "\ud800",
+    ],
+)  # fmt: skip
+def test_a_damaged_line_is_left_out_and_counted(path, damage):
+    written(path, [1, 2])
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(lines[0] + damage.encode("utf-8", "surrogatepass") + b"\n" + lines[1])
+    metrics = Metrics(path, 9)
+    metrics.close()
+    assert [record["step"] for record in metrics.records] == [1, 2]
+    assert metrics.damaged == [2]
+    assert path.read_bytes() == b"".join(lines)
+
+
+def test_half_a_character_can_be_written_again(path):
+    path.write_text('{"step": 1, "name": "\\ud800"}\n')
+    Metrics(path, 9).close()
+    assert next(read(path)) == {"step": 1, "name": "\ud800"}
+
+
 def test_a_run_that_begins_anew_keeps_nothing(path):
     written(path, [0, 1])
     Metrics(path, -1).close()

@@ -4,9 +4,12 @@ from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 
 from clozeworks.errors import InputError
+from clozeworks.wording import shortened
 
 TEXT_COLUMN = "text"
 _MOST_DIGITS = 18
+# How many columns a message lists.
+_LISTED = 30
 
 
 def json_type(value: object) -> str:
@@ -35,7 +38,9 @@ def listed(names: Sequence[str], kind: str = "column") -> str:
     """The columns or fields there are, as a clause."""
     if names and not any(names):
         return f"it has {len(names):,} columns and no header"
-    return f"its {kind}s: {', '.join(names) or 'none'}"
+    some = [shortened(name, 80) for name in names[:_LISTED]]
+    more = [f"and {len(names) - _LISTED:,} more"] if len(names) > _LISTED else []
+    return f"its {kind}s: {', '.join([*some, *more]) or 'none'}"
 
 
 def plain_name(name: str) -> str:

@@ -71,7 +71,7 @@ def parquet_rows(
                 for row in zip(*cells, strict=True):
                     number += 1
                     yield number, row
-        except (pyarrow.ArrowException, OSError) as error:
+        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
             if getattr(error, "errno", None) is not None:
                 raise  # only the system numbers its errors; that is about the disk
             # The message may have many lines; the first one says what is wrong.

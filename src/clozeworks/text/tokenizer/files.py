@@ -14,7 +14,7 @@ from tokenizers import AddedToken
 from tokenizers import Tokenizer as Backend
 
 from clozeworks import config as settings
-from clozeworks.errors import TokenizerError
+from clozeworks.errors import TokenizerError, shown
 from clozeworks.storage.checksums import check_files, read_notes
 from clozeworks.text.tokenizer.bytes import PUBLISHED_CLASS, byte_tokens
 from clozeworks.text.tokenizer.definition import check_id, read_definition
@@ -180,7 +180,7 @@ def _read_config(path: Path) -> dict[str, Any]:
     for key in sorted(frozenset().union(*KEYS.values()) & config.keys()):
         if not isinstance(config[key], bool | None):
             raise TokenizerError(
-                f"{path}: {key} is {config[key]!r}; it must be true or false; correct it."
+                f"{path}: {key} is {shown(config[key])}; it must be true or false; correct it."
             )
     return config
 

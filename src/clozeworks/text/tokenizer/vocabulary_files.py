@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from clozeworks.config import parse_json, read_text
-from clozeworks.errors import TokenizerError
+from clozeworks.errors import TokenizerError, shown
 from clozeworks.text.tokenizer.definition import check_ids
 from clozeworks.wording import shortened
 
@@ -44,13 +44,13 @@ def read_byte_pairs(folder: Path) -> tuple[dict[str, int], list[tuple[str, str]]
         pair = line.split(" ")
         if len(pair) != 2 or not all(pair):
             raise TokenizerError(
-                f"{path}, line {number:,}: {line!r} is not a merge; a merge is two pieces with a "
-                "space between; fetch the file again."
+                f"{path}, line {number:,}: {shown(line)} is not a merge; a merge is two pieces "
+                "with a space between; fetch the file again."
             )
         for piece in (*pair, "".join(pair)):
             if piece not in vocabulary:
                 raise TokenizerError(
-                    f"{path}, line {number:,}: {piece!r} is not in vocab.json; the two files "
+                    f"{path}, line {number:,}: {shown(piece)} is not in vocab.json; the two files "
                     "must belong together; fetch both again."
                 )
         merges.append((pair[0], pair[1]))
