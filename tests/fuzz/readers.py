@@ -108,9 +108,8 @@ def restructured(rng: random.Random, base: object) -> object:
             if known:
                 del inner[last]
         elif isinstance(inner, dict):
-            inner[rng.choice(["x", "kind", "type", "", "0", "labels", *map(str, above)])] = (
-                rng.choice(VALUES)
-            )
+            key = rng.choice(["x", "kind", "type", "", "0", "labels", *map(str, above)])
+            inner[key] = copy.deepcopy(rng.choice(VALUES))
         else:
             inner.append(copy.deepcopy(rng.choice([*VALUES, *inner[:1]])))
     return data
