@@ -6,7 +6,8 @@ from clozeworks.errors import ClozeworksError
 from clozeworks.families.family import Config, families
 
 FAMILIES = families()
-ODD = [10**400, 
+ODD = [
+    10**400,
     [], {}, "x", "", -1, 0, 3, 1.5, True, "1", [1], [["a"]], [None], {"a": 1},
     float("nan"), float("inf"), 10**12,
 ]  # fmt: skip
