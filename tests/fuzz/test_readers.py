@@ -1,30 +1,22 @@
 """A few damaged inputs for every reader; `readers.py` tries as many as there is time for."""
 
-import importlib.util
 import random
 import sys
 from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent))  # as for a script
+
+from damage import Reader, fuzz, is_sentence
+from readers import GROUPS
+
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no alarms")
-PATH = Path(__file__).with_name("readers.py")
-
-
-def load():
-    spec = importlib.util.spec_from_file_location("fuzzed_readers", PATH)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-fuzzed = load()
 # What starts commands and renders templates takes long.
 COUNTS = {"argument_readers": 2, "template_readers": 5, "checkpoint_readers": 8}
 
 
-@pytest.mark.parametrize("group", fuzzed.GROUPS, ids=lambda group: group.__name__)
+@pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.__name__)
 def test_damaged_inputs_are_refused_in_a_sentence(group, tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     (tmp_path / "made").mkdir()
@@ -33,7 +25,7 @@ def test_damaged_inputs_are_refused_in_a_sentence(group, tmp_path, monkeypatch):
         folder.mkdir()
         reader.seconds = 60.0  # what is slow depends on the machine
         rng = random.Random(number)
-        found = fuzzed.fuzz(reader, folder, rng, COUNTS.get(group.__name__, 20), float("inf"))
+        found = fuzz(reader, folder, rng, COUNTS.get(group.__name__, 20), float("inf"))
         assert found.found == {}, name
         assert found.tried
 
@@ -44,7 +36,7 @@ def test_findings_are_noticed(tmp_path):
         if "{" not in text:
             raise KeyError("an error that is not a sentence")
 
-    reader = fuzzed.Reader({"a.json": b'{"a": [1, 2], "b": {"c": 0.5}}'}, read)
-    found = fuzzed.fuzz(reader, tmp_path, random.Random(0), 300, float("inf"))
+    reader = Reader({"a.json": b'{"a": [1, 2], "b": {"c": 0.5}}'}, read)
+    found = fuzz(reader, tmp_path, random.Random(0), 300, float("inf"))
     assert [key.partition(" at ")[0] for key in found.found] == ["KeyError"]
-    assert not fuzzed.is_sentence("no full stop") and fuzzed.is_sentence("A sentence.")
+    assert not is_sentence("no full stop") and is_sentence("A sentence.")
