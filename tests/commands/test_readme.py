@@ -63,16 +63,22 @@ def test_commands_print_what_the_readme_says(place):
             assert steady(actual) == steady(expected), command
 
 
-def test_python_runs(place, monkeypatch):
+def test_python_runs(place, monkeypatch, capsys):
     folder, _ = place
     monkeypatch.chdir(folder)
-    code = re.search(r"```python\n(.*?)```", README, re.DOTALL).group(1)
+    rows = ["text,label", *["a good list,good", "a bad string,bad"] * 10]
+    Path("reviews.csv").write_text("\n".join(rows), encoding="utf-8")
     names: dict[str, object] = {}
-    exec(compile(code, "README.md", "exec"), names)
+    first, second = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    for code in (first, second):
+        exec(compile(code, "README.md", "exec"), names)
     assert names["vectors"].shape == (2, 128)
     assert {guess.word for guess in names["filled"].gaps[0]} == {"list", "string"}
     assert len(names["tokens"].tokens) == len(names["tokens"].vectors)
     assert (folder / "copy" / "1_Pooling" / "config.json").exists()
+    assert len(second.split("\n")) - second.count("\n\n") - 1 == 5, "five lines are enough"
+    assert names["reviewer"].task.labels == ("bad", "good")
+    assert capsys.readouterr().out.split()[1] in ("good", "bad")
 
 
 def test_the_guide_to_a_corpus_runs(place, monkeypatch):
