@@ -6,9 +6,7 @@ are pairs of texts. A fitted estimator holds its model (`model_`), and is pickle
 of the files that `save` writes, which are read by `load` and not by pickle.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,23 +31,14 @@ from sklearn.utils.multiclass import type_of_target  # type: ignore[import-untyp
 from sklearn.utils.validation import check_is_fitted  # type: ignore[import-untyped]
 
 from clozeworks.data.labelled.in_memory import value_in_words
-from clozeworks.display.training import TrainingProgress
 from clozeworks.errors import InputError, SettingError
 from clozeworks.inference.embed import Vectors
-from clozeworks.jobs.finetune.job import finetune
+from clozeworks.jobs.calls import finetune
 from clozeworks.language_model import LanguageModel, load
-from clozeworks.storage.atomic import atomic_file
 from clozeworks.tasks.classify import Classified
 
-# Settings of a recipe that are arguments here.
-_ARGUMENTS = {
-    "training.epochs": "epochs",
-    "training.learning_rate": "learning_rate",
-    "training.batch_size": "batch_size",
-    "task.windows.length": "max_length",
-    "windows.length": "max_length",
-    "data.dev_fraction": "validation_fraction",
-}
+# What settings are called here.
+_ARGUMENTS = {"dev_fraction": "validation_fraction", "windows.length": "max_length"}
 # A text, or a pair of texts.
 Row = str | tuple[str, str]
 
@@ -103,41 +92,37 @@ class _FinetunedEstimator(_ModelEstimator):
         """Fine-tunes the model; nothing is left of the run but the model."""
         check_consistent_length(rows, labels)
         self._pairs = not isinstance(rows[0], str)
+        settings = dict(self.settings or {})
+        task = {"kind": "compare" if self._pairs else "classify", **settings.pop("task", {})}
+        for argument in ("epochs", "learning_rate", "batch_size", "max_length"):
+            if (value := getattr(self, argument)) is not None:
+                settings[argument] = value
+        dev = None
+        if self.validation_fraction is not None:
+            settings["dev_fraction"] = self.validation_fraction
+        else:
+            # Something must be measured; it is little, once, and chooses nothing.
+            first = _first_of_each(labels)
+            dev = _columns([rows[i] for i in first], [labels[i] for i in first])
+            settings.setdefault("evaluation", {"every_steps": 0})
+        settings.setdefault("logging", {"report": False})
+        settings["seed"] = int(check_random_state(self.random_state).randint(2**31 - 1))
         with TemporaryDirectory(prefix="clozeworks-") as temporary:
-            folder = Path(temporary)
-            model = self.model
-            if isinstance(model, LanguageModel):
-                model = model.save(folder / "start")
-            recipe = {
-                "run": str(folder / "run"),
-                "model": str(model),
-                "task": {"kind": "compare" if self._pairs else "classify"},
-                "data": {"train": [_write(folder / "train.jsonl", rows, labels)], "labels": kind},
-                "logging": {"report": False},
-                "seeds": [int(check_random_state(self.random_state).randint(2**31 - 1))],
-            }
-            for path in ("epochs", "learning_rate", "batch_size"):
-                if (value := getattr(self, path)) is not None:
-                    _lay_over(recipe, {"training": {path: value}})
-            if self.max_length is not None:
-                _lay_over(recipe, {"task": {"windows": {"length": self.max_length}}})
-            if self.validation_fraction is not None:
-                _lay_over(recipe, {"data": {"dev_fraction": self.validation_fraction}})
-            else:
-                # Something must be measured; it is little, once, and chooses nothing.
-                first = _first_of_each(labels)
-                dev = _write(
-                    folder / "dev.jsonl", [rows[i] for i in first], [labels[i] for i in first]
-                )
-                _lay_over(recipe, {"data": {"dev": [dev]}, "evaluation": {"every_steps": 0}})
-            _lay_over(recipe, self.settings or {})
             try:
-                with TrainingProgress() if self.verbose else nullcontext() as progress:
-                    trained = finetune(recipe, callback=progress, device=self.device)
+                trained = finetune(
+                    self.model,
+                    _columns(rows, labels),
+                    task=task,
+                    dev=dev,
+                    out=Path(temporary) / "run",
+                    labels=kind,
+                    device=self.device,
+                    quiet=not self.verbose,
+                    **settings,
+                )
             except SettingError as error:
                 raise error.respelled(lambda name: _ARGUMENTS.get(name, name)) from error
-            assert trained.model is not None
-            self.model_ = load(trained.model, device=self.device)
+            self.model_ = trained.load(device=self.device)
         name = self.model.name if isinstance(self.model, LanguageModel) else self.model
         self.model_.name = f"{name}, fine-tuned"
 
@@ -482,19 +467,9 @@ def _first_of_each(labels: Sequence[Any]) -> list[int]:
     return sorted({*first.values()}) or [0]
 
 
-def _lay_over(recipe: dict[str, Any], more: Mapping[str, Any]) -> None:
-    """Puts settings into a recipe, in place of those that are there."""
-    for key, value in more.items():
-        if isinstance(value, Mapping) and isinstance(recipe.get(key), dict):
-            _lay_over(recipe[key], value)
-        else:
-            recipe[key] = value
-
-
-def _write(path: Path, rows: Sequence[Row], labels: Sequence[Any]) -> str:
-    """Writes labelled rows."""
-    with atomic_file(path, "w") as file:
-        for row, label in zip(rows, labels, strict=True):
-            texts = {"text": row} if isinstance(row, str) else {"first": row[0], "second": row[1]}
-            file.write(json.dumps({**texts, "label": label}, ensure_ascii=False) + "\n")
-    return str(path)
+def _columns(rows: Sequence[Row], labels: Sequence[Any]) -> dict[str, list[Any]]:
+    """Labelled rows as columns, with the names that tasks know."""
+    if isinstance(rows[0], str):
+        return {"text": list(rows), "label": list(labels)}
+    first, second = zip(*rows, strict=True)
+    return {"first": list(first), "second": list(second), "label": list(labels)}
