@@ -62,10 +62,8 @@ class Freezing:
             rule = "nothing else ever changes: `layers` and `unfreeze_every_steps` have no effect"
             raise SettingError("heads_only", Stated("true"), rule, "leave them out")
 
-    def apply(self, model: nn.Module, layer_decay: float = 1.0) -> ScheduleOf:
-        """Freezes what never changes, and tells how fast and from when everything else does.
-
-        What was frozen before stays frozen.
+    def check(self, model: nn.Module) -> int:
+        """Checks that the model has as many layers as are to be frozen, and counts them.
 
         Raises:
             SettingError: If more layers are to be frozen than the model has.
@@ -75,6 +73,17 @@ class Freezing:
         if self.layers > layers:
             rule = f"the model has {counted(layers, 'layer')}"
             raise SettingError("training.freezing.layers", self.layers, rule, "lower it")
+        return layers
+
+    def apply(self, model: nn.Module, layer_decay: float = 1.0) -> ScheduleOf:
+        """Freezes what never changes, and tells how fast and from when everything else does.
+
+        What was frozen before stays frozen.
+
+        Raises:
+            SettingError: If more layers are to be frozen than the model has.
+        """
+        layers = self.check(model)
         for name, parameter in model.named_parameters():
             depth = _depth(name, layers)
             frozen = self.heads_only or (self.layers and depth <= self.layers)

@@ -5,7 +5,7 @@ import platform
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -37,12 +37,16 @@ def held(folder: Path) -> Iterator[None]:
     """
     _check_folder(folder)
     made = not folder.exists()
+    above = [parent for parent in folder.resolve().parents if not parent.exists()]
     with locked(folder):
         try:
             yield
         except BaseException:
             if made and [path.name for path in folder.iterdir()] == [".lock"]:
                 shutil.rmtree(folder, ignore_errors=True)
+                with suppress(OSError):  # folders above stay only if they hold something
+                    for parent in above:
+                        parent.rmdir()
             raise
 
 

@@ -189,34 +189,6 @@ def test_a_folder_of_another_task_is_refused(recipe, tmp_path):
         finetune(other)
 
 
-def test_seeds_that_are_done_are_not_left_out(recipe):
-    """The model of the folder is the best of all its seeds; fewer would replace it by a worse."""
-    recipe["seeds"] = [0, 3]
-    done = finetune(recipe, "training.epochs=0.2")
-    before = (done.model / "model.safetensors").read_bytes()
-    with pytest.raises(SettingError) as caught:
-        finetune({**recipe, "seeds": [0]}, "training.epochs=0.2")
-    assert str(caught.value) == (
-        "seeds is [0]; `run` holds the seeds 0, 3, and its model is the best of them; have them "
-        "all, or name another folder."
-    )
-    assert (done.model / "model.safetensors").read_bytes() == before
-    more = finetune({**recipe, "seeds": [0, 3, 4]}, "training.epochs=0.2")
-    assert [result.seed for result in more.results] == [0, 3, 4]
-
-
-def test_a_device_that_is_not_there_is_refused_before_anything_is_read(recipe, monkeypatch):
-    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    recipe["model"] = "not-there"
-    with pytest.raises(SettingError, match=r"^device is 'cuda'; this machine has "):
-        finetune({**recipe, "device": "cuda"})
-
-
-def test_a_run_may_go_on_elsewhere(recipe):
-    finetune(recipe, "training.epochs=0.2")
-    assert finetune(recipe, "training.epochs=0.2", "device=cpu").outcome is None
-
-
 def test_a_vocabulary_that_does_not_fit_is_stated(recipe, tmp_path, start):
     (tmp_path / "other.csv").write_text("text,label\n" + "ꙮ the,a\n☃ ꙮ,b\n" * 10, encoding="utf-8")
     recipe["data"] = {"train": [str(tmp_path / "other.csv")]}

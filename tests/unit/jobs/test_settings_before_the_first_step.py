@@ -129,9 +129,13 @@ def put(recipe, path, value):
 UNFIT = [
     ("task.metric", "accurcy", "task.metric is 'accurcy'; known: accuracy, "),
     ("task.metric", "spearman", "task.metric is 'spearman'; known: accuracy, "),
-    ("task.windows.length", 41, "windows.length is 41; this model takes at most 40 tokens"),
-    ("task.windows.overlap", 38, "windows.overlap is 38; a window has room for 38 tokens"),
-    ("task.windows", {"keep": "both", "keep_first": 39}, "windows.keep_first is 39; a window has"),
+    ("task.windows.length", 41, "task.windows.length is 41; this model takes at most 40 tokens"),
+    ("task.windows.overlap", 38, "task.windows.overlap is 38; a window has room for 38 tokens"),
+    (
+        "task.windows",
+        {"keep": "both", "keep_first": 39},
+        "task.windows.keep_first is 39; a window has",
+    ),
     ("task.windows.keep_first", 3, "task.windows.keep_first is 3; `keep` is 'all'"),
     ("task.label_loss.weights", {"maybe": 3}, "A label of task.label_loss.weights is 'maybe'"),
     ("task.labels", ["yes", "no"], "task.labels is ['yes', 'no']; labels come from the data"),

@@ -126,7 +126,7 @@ def test_windows_of_an_item_stand_together():
         (
             lambda: Windows(overlap=9).shared(9),
             "windows.overlap is 9; a window has room for 9 tokens of text; it must be smaller; "
-            "lower it, or raise windows.length.",
+            "lower it, or raise `windows.length`.",
         ),
     ],
 )

@@ -1,7 +1,8 @@
 """From labelled files to a task: its labels, its items, and what a person should know of them."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,10 @@ from clozeworks.data.labelled.mixing import Mixed, Mixture
 from clozeworks.data.labelled.reading import Labelled
 from clozeworks.data.labelled.report import Report, report_on
 from clozeworks.data.labelled.splitting import split
-from clozeworks.errors import InputError, SettingError
+from clozeworks.errors import InputError, SettingError, UnknownName
 from clozeworks.jobs.finetune.adapting import check_loss
 from clozeworks.jobs.finetune.objects import RunObjects
-from clozeworks.jobs.finetune.recipe import FinetuneRecipe
+from clozeworks.jobs.finetune.recipe import FinetuneRecipe, LabelledData
 from clozeworks.language_model import LanguageModel
 from clozeworks.tasks.metrics.custom import with_metric
 from clozeworks.tasks.metrics.measured import Measured
@@ -129,9 +130,10 @@ def labelled_task(
             "raise data.dev_fraction."
         )
     parts = (replace(train, items=items), replace(train if dev is None else dev, items=dev_items))
-    ready = kind.prepare(settings, TaskData(learnable.labels, *parts, start))
-    ready.task.windows.check_room(start.tokenizer, start.max_length)
-    ready.task.guessed(ready.train, ready.dev)  # finds a metric that does not exist
+    with _named_in_recipe(kind):
+        ready = kind.prepare(settings, TaskData(learnable.labels, *parts, start))
+        ready.task.windows.check_room(start.tokenizer, start.max_length)
+        ready.task.guessed(ready.train, ready.dev)  # finds a metric that does not exist
     check_loss(ready.task, recipe, objects.loss)
     _check_labels(ready.task, objects.labels)
     note_in_folder(ready, start)
@@ -145,6 +147,19 @@ def labelled_task(
     return LabelledTask(
         ready.task, ready.train, ready.dev, tuple(messages), report, parts, data.mixture, objects
     )
+
+
+@contextmanager
+def _named_in_recipe(kind: type[Task[Any, Any]]) -> Iterator[None]:
+    """Names settings of a task in errors by their place in a recipe: `task.pooling`."""
+    of_data = {field.name for field in fields(LabelledData)}
+    own = {field.name for field in fields(kind)} - of_data  # type: ignore[arg-type]
+    try:
+        yield
+    except (SettingError, UnknownName) as error:
+        raise error.respelled(
+            lambda name: f"task.{name}" if name.partition(".")[0] in own else name
+        ) from error.__cause__
 
 
 def window_forecast(ready: Prepared, start: LanguageModel) -> list[str]:

@@ -127,8 +127,9 @@ class FinetuneRun:
         """Refuses to go on with another recipe than the seed was begun with.
 
         Raises:
-            SettingError: If a setting differs; names the differences.
+            SettingError: If a setting differs, or does not fit to the model; names it.
         """
+        self.recipe.training.freezing.check(self.start.model)
         begun = self.done or bool(self.snapshots.steps())
         refuse_another_recipe(self.folder, self._written(), begun=begun)
 

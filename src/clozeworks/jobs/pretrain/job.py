@@ -110,6 +110,7 @@ class _Run:
         max_positions = model.family.max_positions_key if recipe.model.fresh else None
         check_lengths(model.blueprint, objective, longest, published, max_positions=max_positions)
         network = trained_network(model, objective, recipe.seed).to(self.ranks.device)
+        recipe.training.freezing.check(network)
         count = 1 if objective.couples_examples else None
         with memory_kept(), WorkerPool(self.ranks.device, count) as workers:
             return self._trained(model, network, objective, stages, workers)

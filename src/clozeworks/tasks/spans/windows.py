@@ -130,7 +130,7 @@ class Windows:
         if overlap >= room:
             rule = f"a window has room for {room:,} tokens of text; it must be smaller"
             raise SettingError(
-                "windows.overlap", overlap, rule, "lower it, or raise windows.length"
+                "windows.overlap", overlap, rule, "lower it, or raise `windows.length`"
             )
         return overlap
 
