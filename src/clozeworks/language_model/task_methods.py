@@ -9,6 +9,7 @@ from clozeworks.data.labelled.in_memory import Frame, is_table, prediction_rows
 from clozeworks.errors import InputError, UnsupportedError
 from clozeworks.inference.loop import BatchKeywords
 from clozeworks.inference.predict import answers
+from clozeworks.language_model.arguments import in_python
 from clozeworks.language_model.batching import batch_options
 from clozeworks.language_model.loaded import LoadedCheckpoint
 from clozeworks.tasks.answer import Answer, Answered
@@ -183,7 +184,8 @@ class TaskMethods(LoadedCheckpoint):
             task = self._own_task(rows)
         elif not isinstance(task, Task):
             task = self.task_for(named_class(task))
-        named = named_columns(columns, task.item_type)
+        with in_python():
+            made = task.items_from(rows, named_columns(columns, task.item_type))
         with batch_options(options) as batching:
             return answers(
                 task,
@@ -191,7 +193,7 @@ class TaskMethods(LoadedCheckpoint):
                 self.tokenizer,
                 [
                     item if item is row else task.from_input(item)
-                    for item, row in zip(task.items_from(rows, named), rows, strict=True)
+                    for item, row in zip(made, rows, strict=True)
                 ],
                 max_length=self.max_length,
                 options=batching,

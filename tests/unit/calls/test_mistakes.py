@@ -84,6 +84,12 @@ def test_a_class_that_is_no_dataclass_is_refused(start, tuned):
     ("call", "sentence"),
     [
         (lambda model: cw.evaluate(3, FRAME), "model is the number 3"),
+        (
+            lambda model: model.for_task(cw.tasks.Classify(labels=("a", "b"))).predict(
+                FRAME[["label"]].assign(label=1)
+            ),
+            'name it with columns={"text": "NAME"}.',
+        ),
         (lambda model: cw.load(3), "name is the number 3; it must be a folder or a hub name."),
         (lambda model: cw.evaluate(model, FRAME, batch=3), "An argument of evaluate is 'batch'"),
         (
