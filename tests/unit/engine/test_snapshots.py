@@ -250,3 +250,12 @@ def test_a_file_that_cannot_be_read_now_is_not_taken_for_damaged(filled, monkeyp
     monkeypatch.setattr(Path, "open", failing)
     with pytest.raises(OutputError, match="fix the disk or its permissions"):
         snapshots.read_latest()
+
+
+def test_all_later_ones_go_and_no_other(tmp_path, tensors):
+    snapshots = Snapshots(tmp_path, keep=9)
+    for step in (3, 4, 5, 9):
+        snapshots.begin(step, tensors(float(step)), {})
+        snapshots.wait()
+    snapshots.remove_after(4)
+    assert snapshots.steps() == [3, 4]

@@ -291,8 +291,9 @@ def test_a_run_that_becomes_slow_says_so(trained):
     ]
 
 
-def test_gradients_are_clipped(trained):
-    trainer = trained(steps=1, clip=1e-4)
+@pytest.mark.parametrize("clip", [1e-4, 1e4])
+def test_gradients_are_clipped_and_never_stretched(trained, clip):
+    trainer = trained(steps=1, clip=clip)
     seen, real = [], trainer.optimizer.step
 
     def step():
@@ -302,8 +303,9 @@ def test_gradients_are_clipped(trained):
 
     trainer.optimizer.step = step
     trainer.run()
-    assert seen == [pytest.approx(1e-4, rel=1e-4)]
-    assert trainer.callback.steps[-1]["gradient"] > 0.1, "the line has the norm before clipping"
+    before = trainer.callback.steps[-1]["gradient"]
+    assert before > 0.1, "the line has the norm before clipping"
+    assert seen == [pytest.approx(min(clip, before), rel=1e-4)]
 
 
 def test_the_norm_of_many_small_numbers():

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from clozeworks.errors import InputError, SettingError, TokenizerError
 from clozeworks.text.tokenizer.encoding import fitting_lengths
 from clozeworks.text.tokenizer.styles import WordPieceStyle
+from clozeworks.text.tokenizer.templates import template
 
 VALID = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 
@@ -29,6 +30,15 @@ def test_pair_of_bert_has_types(bert):
     assert tokens(bert, found) == ["[CLS]", "the", "cat", "[SEP]", "mat", "[SEP]"]
     assert found.types == [0, 0, 0, 0, 1, 1]
     assert found.part == [None, 0, 0, None, 1, None]
+
+
+def test_the_template_of_a_pair_is_the_pair_without_its_texts(bert, roberta):
+    first, last = bert.encode([""])[0].ids
+    found = template(bert, 2)
+    assert found.special == ((first,), (last,), (last,)) and found.added == 3
+    assert found.special_types == ((0,), (0,), (1,)) and found.text_types == (0, 1)
+    assert template(roberta, 2).text_types == (0, 0)
+    assert template(bert, 1).text_types == (0,)
 
 
 def test_pair_of_roberta_has_two_ends_between_and_no_types(roberta):
