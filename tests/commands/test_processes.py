@@ -164,6 +164,27 @@ def test_what_a_signal_raised_may_be_replaced_by_another_error(start, error):
     assert (process.returncode, err) == (130, "\nStopped. Nothing was left half-written.\n")
 
 
+TWICE = """
+import signal
+from clozeworks.cli import main
+def answer(arguments):
+    try:
+        signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.raise_signal(signal.SIGTERM)
+        print("tidied", flush=True)
+main._answer = answer
+main.main()
+"""
+
+
+def test_a_second_signal_does_not_disturb_the_way_out(start):
+    process = start(["-c", TWICE])
+    stopped = "\nStopped. Nothing was left half-written.\n"
+    assert process.communicate(timeout=60) == ("tidied\n", stopped)
+    assert process.returncode == 130
+
+
 def test_a_reader_that_leaves_early(start, tiny_models, tmp_path):
     source = tmp_path / "a.txt"
     source.write_text("the cat sat on the mat\n" * 2000, encoding="utf-8")

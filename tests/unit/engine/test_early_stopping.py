@@ -22,6 +22,12 @@ def test_the_best_weights_come_back():
     assert model.weight.tolist() == [[1, 1], [1, 1]]
 
 
+def test_what_is_no_number_is_not_even_better_than_nothing():
+    best = EarlyStopping()
+    assert not best.update(judged(float("nan")), nn.Linear(1, 1), 1)
+    assert best.value is None and best.update(judged(-9.0), nn.Linear(1, 1), 2)
+
+
 def test_lower_may_be_better():
     best = EarlyStopping()
     assert best.update(judged(0.5, higher=False), nn.Linear(1, 1), 1)
