@@ -35,6 +35,8 @@ _JOINERS = "\u200c\u200d"
 # Control characters, invisible marks such as those that reverse the direction, halves of
 # surrogate pairs, and separators of lines.
 _OBEYED = ("Cc", "Cf", "Cs", "Zl", "Zp")
+# Numbers that no character has, and that YAML does not take.
+_NO_CHARACTERS = "\ufffe\uffff"
 
 
 def visible(text: str, *, lines: bool = False) -> str:
@@ -75,7 +77,8 @@ class _Escapes(dict[int, str | None]):
 
     def __missing__(self, code: int) -> str:
         character = shown = chr(code)
-        if character not in self._kept and unicodedata.category(character) in _OBEYED:
+        obeyed = unicodedata.category(character) in _OBEYED or character in _NO_CHARACTERS
+        if character not in self._kept and obeyed:
             shown = character.encode("unicode_escape").decode()
             if self._json_escapes:
                 shown = json.dumps(character)[1:-1] if code != 0x7F else "\\u007f"

@@ -35,6 +35,7 @@ def finetuning_card(
         "model-index": [{"name": title, "results": [_result(summary, usage.pipeline_tag)]}],
     }
     best = summary.best
+    labels, more = _labels(summary)
     ours = f'import clozeworks as cw\n\nmodel = cw.load("FOLDER")\n{usage.clozeworks}'
     return render_card(
         "finetune_card.md.j2",
@@ -43,7 +44,8 @@ def finetuning_card(
         results=summary.results(),
         remarks=_remarks(summary),
         splits=_splits(summary),
-        labels=_labels(summary),
+        labels=labels,
+        more_labels=more,
         training=(
             f"Seed {best.seed}, the weights of step {best.step:,} of {best.steps:,}; "
             f"{best.tokens:,} tokens in {best.seconds / 60:,.1f} minutes. "
@@ -110,16 +112,16 @@ def _mean_tokens(part: DataPart) -> str:
     return next((f"{each.mean:,.1f}" for each in part.lengths if each.what.endswith("tokens")), "")
 
 
-def _labels(summary: FinetuneSummary) -> str:
+def _labels(summary: FinetuneSummary) -> tuple[list[tuple[str, str]], str]:
     labels = summary.data.train.labels
     more = len(labels) - _MOST_LABELS
-    shown = ", ".join(f"`{each.name}` {each.fraction:.1%}" for each in labels[:_MOST_LABELS])
-    return f"{shown} and {more:,} more" if more > 0 else shown
+    shown = [(each.name, f"{each.fraction:.1%}") for each in labels[:_MOST_LABELS]]
+    return shown, f" and {more:,} more" if more > 0 else ""
 
 
-def _settings(recipe: Mapping[str, Any], *, local: bool) -> list[tuple[str, str]]:
+def _settings(recipe: Mapping[str, Any], *, local: bool) -> list[tuple[str, Any]]:
     """The recipe without folders: a card is read elsewhere, where they say nothing."""
     data = {**recipe["data"], **{key: _names(recipe["data"][key]) for key in ("train", "dev")}}
     model = Path(recipe["model"]).name if local else recipe["model"]
     rows = flat_settings({**recipe, "data": data, "model": model})
-    return [(f"`{path}`", f"`{value}`") for path, value in rows if path != "run"]
+    return [(path, value) for path, value in rows if path != "run"]

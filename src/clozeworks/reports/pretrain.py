@@ -202,8 +202,6 @@ def pretraining_card(
             f"{outcome.seconds / 60:,.1f} minutes{skipped}."
         ),
         versions=versions(),
-        settings=[
-            (f"`{path}`", f"`{value}`") for path, value in flat_settings(recipe) if path != "run"
-        ],
+        settings=[(path, value) for path, value in flat_settings(recipe) if path != "run"],
         usage=model.usage,
     )

@@ -1,10 +1,9 @@
 """Plain data in, a page or a card out: the templates, and what they are filled with.
 
 A page is sections of blocks; each kind of block has one template. Everything is escaped by the
-templates, so that a text may hold HTML and stays a text.
+templates, so that a text may hold HTML or Markdown and stays a text.
 """
 
-import json
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from clozeworks import __version__
 from clozeworks.reports.charts import calibration_chart, confusion_chart, scatter_chart
 from clozeworks.reports.excerpts import excerpt
+from clozeworks.reports.markdown import cell, code_block, code_span, plain_text, yaml_value
 from clozeworks.tasks.results.details import (
     CalibrationCurve,
     ConfusionMatrix,
@@ -178,11 +178,6 @@ def versions() -> str:
     return f"Clozeworks {__version__}, torch {torch}, Python {python}."
 
 
-def _cell(value: Any) -> str:
-    """A cell of a Markdown table."""
-    return " ".join(str(value).split()).replace("|", "\\|")
-
-
 @cache
 def _environment() -> Environment:
     environment = Environment(
@@ -197,8 +192,10 @@ def _environment() -> Environment:
     environment.filters |= {
         "excerpt": excerpt,
         "shorten": shortened,
-        "cell": _cell,
-        # JSON is YAML, so that no name can be taken for something else.
-        "json": lambda value: json.dumps(value, ensure_ascii=False),
+        "markdown": plain_text,
+        "code": code_span,
+        "code_block": code_block,
+        "cell": cell,
+        "yaml": yaml_value,
     }
     return environment
