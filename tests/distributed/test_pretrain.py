@@ -3,6 +3,9 @@
 import json
 import os
 import signal
+import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -10,6 +13,7 @@ import pytest
 from safetensors.torch import load_file
 
 from clozeworks.data.corpus.build import BuildSettings, build_corpus
+from clozeworks.runs.state import read_state
 from clozeworks.text.tokenizer.styles import GPT2_STYLE, T5_STYLE
 from clozeworks.text.training.train import train_from_iterator
 
@@ -227,3 +231,43 @@ def test_a_refused_recipe_is_one_sentence_and_no_traceback(start, finish, recipe
         err[: err.index("torch.distributed.elastic")] if "torch.distributed.elastic" in err else err
     )
     assert "clozeworks/jobs" not in said
+
+
+def test_who_is_left_says_so_and_the_run_goes_on(recipe, tmp_path, start):
+    """Started by hand, as on two machines, so that nobody ends the one that is left."""
+    run = tmp_path / "run"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    settings = ["training.steps=100000", "checkpointing.every_steps=1"]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", "clozeworks", "pretrain", str(recipe), *settings],
+            env={**os.environ, **shared, "RANK": str(rank), "PYTHONPATH": str(SOURCE)},
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+        )
+        for rank in (0, 1)
+    ]
+    try:
+        wait_until(lambda: done(run) >= 2)
+        processes[1].kill()
+        _, err = processes[0].communicate(timeout=120)
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+    assert processes[0].returncode == 2 and "Traceback" not in err
+    assert "clozeworks: Process 1 of 2 has lost the others (" in err
+    assert err.endswith(
+        "): one of them has ended; see what it said, then run the same command again, which "
+        "continues from the last snapshot.\n"
+    )
+    state = read_state(run)
+    assert state.status == "failed" and state.continue_command.startswith("torchrun")
+    reached = done(run)
+    process = start("pretrain", recipe, *settings)
+    wait_until(lambda: done(run) > reached)
+    process.terminate()
+    assert f"from step {reached:,}" in process.communicate(timeout=120)[1]

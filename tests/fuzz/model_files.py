@@ -79,7 +79,10 @@ def config_readers(folder: Path) -> Iterator[tuple[str, Reader]]:
     for name, family in families().items():
         size = next(iter(family.sizes))
         config = dict(family.published(size)) | {"model_type": family.model_type}
-        yield f"config {name}", Reader({"config.json": json.dumps(config).encode()}, read)
+        yield (
+            f"config {name}",
+            Reader({"config.json": json.dumps(config).encode()}, read, seconds=20.0),
+        )
 
 
 def tokenizer_readers(folder: Path) -> Iterator[tuple[str, Reader]]:

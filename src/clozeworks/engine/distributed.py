@@ -5,14 +5,21 @@ gradients afterwards, so that two ranks make the step that one would make.
 """
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from clozeworks.errors import SettingError
+from clozeworks.errors import ClozeworksError, SettingError, is_out_of_memory
 from clozeworks.runtime.devices import find_device
+from clozeworks.wording import shortened
+
+
+class LostRank(ClozeworksError):  # noqa: N818 (the name is the sentence)
+    """Another process of the run has ended, or was never there."""
 
 
 class ProcessGroup:
@@ -39,7 +46,13 @@ class ProcessGroup:
         if self.device.type == "cuda":
             torch.cuda.set_device(self.device)
         if self.count > 1 and not dist.is_initialized():
-            dist.init_process_group("nccl" if self.device.type == "cuda" else "gloo")
+            try:
+                dist.init_process_group("nccl" if self.device.type == "cuda" else "gloo")
+            except (RuntimeError, ValueError) as error:
+                raise LostRank(
+                    f"The {self.count} processes of this run cannot reach each other "
+                    f"({_reason(error)}); start all of them together, with torchrun."
+                ) from error
             self._opened = True
         return self
 
@@ -53,7 +66,8 @@ class ProcessGroup:
         if self.count == 1:
             return list(numbers)
         tensor = torch.tensor(numbers, dtype=torch.float64, device=self._numbers_device())
-        dist.all_reduce(tensor)
+        with self._together():
+            dist.all_reduce(tensor)
         numbers_of_all: list[float] = tensor.tolist()
         return numbers_of_all
 
@@ -62,7 +76,8 @@ class ProcessGroup:
         if self.count == 1 or not tensors:
             return
         flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
-        dist.all_reduce(flat)
+        with self._together():
+            dist.all_reduce(flat)
         pieces = torch.split(flat, [tensor.numel() for tensor in tensors])
         for tensor, piece in zip(tensors, pieces, strict=True):
             tensor.copy_(piece.view_as(tensor))
@@ -71,8 +86,28 @@ class ProcessGroup:
         """The number of the first rank."""
         return self.summed([number if self.leads else 0.0])[0]
 
+    @contextmanager
+    def _together(self) -> Iterator[None]:
+        """Turns what the library says when another rank is gone into a sentence."""
+        try:
+            yield
+        except RuntimeError as error:
+            if is_out_of_memory(error):
+                raise
+            raise LostRank(
+                f"Process {self.rank + 1} of {self.count} has lost the others "
+                f"({_reason(error)}): one of them has ended; see what it said, then run the same "
+                "command again, which continues from the last snapshot."
+            ) from error
+
     def _numbers_device(self) -> torch.device:
         return self.device if self.device.type == "cuda" else torch.device("cpu")
+
+
+def _reason(error: Exception) -> str:
+    """The first line of what the library says, without the place in its source it begins with."""
+    line = str(error).partition("\n")[0]
+    return shortened(re.sub(r"^(\[[^\]]*\]:? ?)+", "", line).rstrip(". ") or type(error).__name__)
 
 
 def _device(requested: torch.device | str | None) -> torch.device:

@@ -94,6 +94,22 @@ def test_ids_that_cannot_be(lone, pairs, number, said):
     assert time.monotonic() - begin < 30  # built, the first takes minutes and 8 GB
 
 
+def test_a_token_with_half_a_character(lone, pairs):
+    (pairs / "tokenizer.json").unlink()
+    for folder, name, table in ((lone, "tokenizer.json", "model"), (pairs, "vocab.json", "")):
+        change(
+            folder,
+            lambda state, table=table: (state[table]["vocab"] if table else state).update(
+                {"a\ud800": 99}
+            ),
+            name,
+        )
+        assert refused(folder) == (
+            f"{folder / name}: the token 'a\\ud800' holds half of a character; tokens are whole "
+            "characters; fetch the file again."
+        )
+
+
 def test_added_tokens_with_other_ids(lone):
     token = {"id": 2**31, "content": "<x>", "special": True, **ADDED}
     change(lone, lambda state: state["added_tokens"].append(token))

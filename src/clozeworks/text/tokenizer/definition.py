@@ -1,6 +1,7 @@
 """Reads `tokenizer.json`, and checks what it says before the library builds anything of it."""
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from pathlib import Path
@@ -16,6 +17,8 @@ from clozeworks.wording import counted, shortened
 # Published vocabularies leave a few ids empty. Time and memory grow with the highest id, so one far
 # above the number of tokens is a mistake, or an attack.
 MOST_EMPTY_IDS = 1_000_000
+# JSON may write halves of surrogate pairs, which are no characters.
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 def read_definition(
@@ -72,6 +75,11 @@ def check_ids(path: Path, *tables: Iterable[tuple[Any, Any]]) -> None:
     owner: dict[int, Any] = {}
     for token, index in chain.from_iterable(tables):
         check_id(path, token, index)
+        if isinstance(token, str) and _HALF.search(token):
+            raise TokenizerError(
+                f"{path}: the token {shortened(repr(token))} holds half of a character; tokens "
+                "are whole characters; fetch the file again."
+            )
         if owner.setdefault(index, token) != token:
             raise TokenizerError(
                 f"{path}: id {index:,} belongs to {shortened(repr(owner[index]))} and to "

@@ -22,15 +22,15 @@ def read_word_list(path: Path, unknown: str, repeats: Repeats) -> dict[str, int]
     for index, token in enumerate(_read_lines(path)):
         if token in vocabulary and repeats == "error":
             raise TokenizerError(
-                f"{path}, line {index + 1:,}: {token!r} stands already on line "
+                f"{path}, line {index + 1:,}: {shown(token)} stands already on line "
                 f"{vocabulary[token] + 1:,}; a token has one id; repair the file, or load it with "
                 "repeats='last', which counts the last line as transformers does."
             )
         vocabulary[token] = index
     if unknown not in vocabulary:
         raise TokenizerError(
-            f"{path} has no {unknown!r} among its {len(vocabulary):,} tokens; words outside the "
-            "vocabulary need it; check that the file is a WordPiece vocabulary."
+            f"{path} has no {shown(unknown)} among its {len(vocabulary):,} tokens; words outside "
+            "the vocabulary need it; check that the file is a WordPiece vocabulary."
         )
     return vocabulary
 
