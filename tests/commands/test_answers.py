@@ -189,7 +189,13 @@ def test_show_a_published_size(command, size):
     distances = ("deberta-", "modernbert-", "xlnet-", "t5-", "ul2")
     endless = any(name in size for name in distances)
     # What writes goes no further than texts of training went.
-    stated = {"gpt2": "1,024", "llama-7b": "2,048", "llama-2": "4,096", "llama-3-": "8,192"}
+    stated = {
+        "gpt2": "1,024",
+        "llama-7b": "2,048",
+        "llama-tiny": "2,048",
+        "llama-2": "4,096",
+        "llama-3-": "8,192",
+    }
     stated |= {"llama-3.": "131,072", "mistral-7b": "32,768", "mistral-nemo": "131,072"}
     stated |= {"qwen2.5-7b": "131,072", "qwen2.5-14b": "131,072", "smollm3-": "65,536"}
     stated |= {"qwen2.5-": "32,768", "bge-m3": "8,192", "ernie-1.0": "513", "ernie-3.0": "2,048"}

@@ -223,8 +223,8 @@ def test_a_folder_is_replaced_only_when_asked_and_only_if_it_is_ours(refused, be
             ["fil"],
             "command is 'fil'; known: answer, choose, classify, compare, convert, corpus, data, "
             "embed, env, evaluate, exposure, fill, finetune, generate, init, new, pretrain, probe, "
-            "quickstart, recipes, runs, score, show, tag, text-to-text, tokenizer. Did you mean "
-            "'fill'?",
+            "quickstart, recipes, runs, score, show, tag, text-to-text, tokenizer, verify. Did you "
+            "mean 'fill'?",
         ),
         (
             ["tokenizer", "trian"],

@@ -118,7 +118,7 @@ class ItemInput:
                 "check the name and the folder, or, if it is meant as a text, pipe it in with -",
             )
         if isinstance(resolved, str) and len(self.item.text_names) > 1:
-            needed = " and ".join(f"a {name}" for name in _parts(self.item))
+            needed = " and ".join(f"a {name}" for name in names_of_texts(self.item))
             raise InputError(
                 f"there is one text; {self.item.command} needs {needed}; give both, or name a file "
                 "that exists."
@@ -146,7 +146,7 @@ class ItemInput:
                 refuse(
                     self.bad,
                     source_location,
-                    f"there {tabs}; put one between {' and '.join(_parts(self.item))}",
+                    f"there {tabs}; put one between {' and '.join(names_of_texts(self.item))}",
                 )
             elif wrong := _wrong(parts, self.item):
                 refuse(self.bad, source_location, wrong)
@@ -221,7 +221,7 @@ def whole_text(source: str, file_format: FileFormat) -> str:
     return read_text(sys.stdin.buffer if resolved is None else resolved, file_format)
 
 
-def _parts(item: type[Item]) -> list[str]:
+def names_of_texts(item: type[Item]) -> list[str]:
     """What the texts of an item are called in a message: first text, question."""
     if len(item.text_names) == 1:
         return ["text"]
@@ -230,7 +230,7 @@ def _parts(item: type[Item]) -> list[str]:
 
 
 def _wrong(texts: Iterable[str], item: type[Item]) -> str:
-    return next(filter(None, map(wrong_text, texts, _parts(item))), "")
+    return next(filter(None, map(wrong_text, texts, names_of_texts(item))), "")
 
 
 def item_type(task: str) -> type[Item]:

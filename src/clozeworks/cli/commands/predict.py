@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 from clozeworks.cli.computing import ComputingOptions
+from clozeworks.cli.items import names_of_texts
 from clozeworks.cli.predict import Options, answer_all
 from clozeworks.errors import InputError
 from clozeworks.wording import counted
@@ -80,9 +81,9 @@ def _options(task: "type[Task[Any, Any]]") -> type[Options]:
 def _help(task: "type[Task[Any, Any]]") -> str:
     item = task.item_type
     suffixes = ", ".join(item.asked_suffixes)
-    texts = " and ".join(f"a {name}" for name in item.text_names)
-    several = len(item.text_names) > 1
-    between = f" with a tab between {' and '.join(item.text_names)}" if several else ""
+    names = names_of_texts(item)
+    texts = " and ".join(f"a {name}" for name in names)
+    between = f" with a tab between {' and '.join(names)}" if len(names) > 1 else ""
     return f"""{task.description}
 
     Args:
@@ -105,7 +106,7 @@ def _predict(
     top = chosen.get("top")
     options.check(top)
     if not inputs or len(inputs) not in (1, len(item.text_names)):
-        wanted = " and ".join(f"a {name}" for name in item.text_names)
+        wanted = " and ".join(f"a {name}" for name in names_of_texts(item))
         raise InputError(
             f"there {'is' if len(inputs) == 1 else 'are'} {counted(len(inputs), 'input')}; "
             f"{item.command} takes {wanted}, a file, or - for standard input; give one of these."
