@@ -1,10 +1,14 @@
-"""What the folder of a fine-tuning run keeps, and what leaves none."""
+"""What the folder of a run keeps, what leaves none, and what is made of a damaged one."""
+
+import json
+import shutil
 
 import pytest
 
 import clozeworks as cw
 from clozeworks.errors import ClozeworksError, SettingError
 from clozeworks.jobs.finetune.job import finetune
+from clozeworks.jobs.pretrain.job import pretrain
 from clozeworks.text.training.train import train_from_iterator
 
 ROWS = [f"the cat is {word} {number},{word}" for number in range(8) for word in ("good", "bad")]
@@ -70,3 +74,21 @@ def test_what_does_not_fit_to_the_model_leaves_no_folder(recipe, tmp_path, chang
 def test_a_run_may_go_on_elsewhere(recipe):
     finetune(recipe, "training.epochs=0.2")
     assert finetune(recipe, "training.epochs=0.2", "device=cpu").outcome is None
+
+
+def test_damaged_lines_of_metrics_are_stated_and_the_run_goes_on(tiny_recipe, listener):
+    tiny_recipe["checkpointing"] = {"every_steps": 2, "keep": 3}
+    run = pretrain(tiny_recipe).folder
+    shutil.rmtree(run / "model")
+    shutil.rmtree(run / "snapshots" / "step-000000006")
+    lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
+    damaged = [lines[0], "[[[\n", '{"step": 2, "evaluation": 7}\n', *lines[1:], '{"step": 9, "lo']
+    (run / "metrics.jsonl").write_text("".join(damaged))
+    pretrain(tiny_recipe, callback=listener)
+    assert listener.notes[0] == (
+        f"{run / 'metrics.jsonl'}: 3 lines were damaged and left out, the first is line 2; curves "
+        "miss what they said."
+    )
+    assert (run / "report.html").is_file() and (run / "model").is_dir()
+    steps = [json.loads(line)["step"] for line in (run / "metrics.jsonl").open()]
+    assert steps == [json.loads(line)["step"] for line in lines]

@@ -4,10 +4,12 @@ from dataclasses import dataclass
 
 from clozeworks.data.files.lines import FileNotes
 from clozeworks.errors import InputError
+from clozeworks.wording import shortened
 
 # Reading ends after so many bad rows; what is wrong with all of them is clear by then.
 MOST_BAD_ROWS = 20
 _SHOWN = 5
+_LONGEST = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,8 @@ class BadRows:
         Raises:
             InputError: If they are not to be dropped and there are many by now.
         """
-        self.rows.append(BadRow(source_location, what))
+        # A message quotes cells, which may be as long as a book.
+        self.rows.append(BadRow(source_location, shortened(what, _LONGEST)))
         if len(self.rows) >= MOST_BAD_ROWS:
             self.finish(complete=False)
 

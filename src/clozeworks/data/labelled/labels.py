@@ -15,6 +15,7 @@ from clozeworks.data.files.fields import is_number, json_type
 from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.items import NO_LABELS, Item, Label
 from clozeworks.errors import InputError
+from clozeworks.wording import shortened
 
 if TYPE_CHECKING:
     from clozeworks.data.labelled.reading import Labelled
@@ -176,7 +177,7 @@ def _warnings(train: "Labelled", named: str) -> tuple[str, ...]:
         return ()
     what, unit = train.item.label_word, train.item.unit
     if len(once) == 1:
-        rare = f"The {what} {once[0]!r} stands in one {unit} of {named}"
+        rare = f"The {what} {shortened(once[0], 60)!r} stands in one {unit} of {named}"
     else:
         rare = f"These {what}s stand in one {unit} each of {named}: {shown(once)}"
     return (f"{rare}; that is too little to learn from.",)
@@ -258,4 +259,4 @@ def _check_known(train: "Labelled", dev: "Labelled") -> None:
 def shown(labels: Sequence[str]) -> str:
     """Labels in a message."""
     more = f" and {len(labels) - _SHOWN:,} more" if len(labels) > _SHOWN else ""
-    return ", ".join(labels[:_SHOWN]) + more
+    return ", ".join(shortened(label, 60) for label in labels[:_SHOWN]) + more

@@ -10,6 +10,7 @@ from clozeworks.data.labelled.labels import (
     label_set,
     ordered,
     read_label,
+    shown,
 )
 from clozeworks.errors import InputError
 
@@ -202,3 +203,7 @@ class TestLearnable:
     def test_many_labels_are_cut(self, rows):
         train = rows(*(f"l{number:02}" for number in range(20)))
         assert "l11 and 8 more; that is" in check_labels(train).warnings[0]
+
+
+def test_long_labels_are_shown_in_part():
+    assert shown(["a", "9" * 4301]) == f"a, {'9' * 59}…"

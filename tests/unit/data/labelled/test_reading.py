@@ -340,3 +340,12 @@ class TestBadRows:
             "the texts.",
             *("a.csv", 'text,label\n"x,a\ny,b\n'),
         )
+
+
+def test_a_message_quotes_only_the_beginning_of_a_long_cell():
+    bad = BadRows()
+    bad.add("a.csv, row 2", f"the label is {'x' * 9000!r}; fix it")
+    with pytest.raises(InputError) as caught:
+        bad.finish()
+    assert len(str(caught.value)) < 700
+    assert str(caught.value).endswith("xx…, or drop the row with --skip-bad-rows.")
