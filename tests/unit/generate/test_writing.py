@@ -128,6 +128,32 @@ def test_one_beam_is_greedy(model):
         assert found.score == pytest.approx(sum(text.logs) / 9)
 
 
+class Scripted:
+    """Says the same of every text: so much for each token, step by step."""
+
+    def __init__(self, *steps):
+        self._steps = [torch.tensor([step]) for step in steps]
+
+    def prefill(self):
+        return self._steps.pop(0)
+
+    def step(self, tokens):
+        return self._steps.pop(0).expand(len(tokens), -1)
+
+    def reorder(self, rows):
+        pass
+
+    reorder_prompts = reorder
+
+
+def test_an_end_counts_only_among_as_many_candidates_as_there_are_beams():
+    """Ends are looked at beyond them, so that enough texts are left that grow."""
+    scripted = Scripted([0.0, 1.5, 2.0], [0.0, 9.0, 0.0])
+    limits, one = Limits(max_new_tokens=4, ends=(1,)), Beams(num_beams=1, early_stopping=True)
+    ((found,),) = search(scripted, [[0]], beams=one, limits=limits)
+    assert found.tokens == [2, 1]
+
+
 def test_a_search_that_is_wide_enough_finds_the_best(model):
     most, prompt = 3, PROMPTS[1]
     ends = (1,)
