@@ -8,6 +8,7 @@ from clozeworks.generate.logits_processors import (
     BadWords,
     History,
     InTurn,
+    Known,
     MinNewTokens,
     MinP,
     NoRepeatedNGrams,
@@ -51,6 +52,12 @@ def test_repetition_counts_a_token_once_and_divides_or_multiplies():
     scores = torch.tensor([[2.0, -2.0, 4.0, 1.0]])
     found = RepetitionPenalty(penalty=2.0)(scores, history([0, 0, 1], written=[[0]]))
     assert found.tolist() == [[1.0, -4.0, 4.0, 1.0]]
+
+
+def test_rows_that_no_token_has_are_never_drawn():
+    scores = torch.ones(2, 6)
+    found = Known(count=4)(scores, history([0], [1]))
+    assert kept(found) == [[0, 1, 2, 3]] * 2 and scores.isfinite().all()
 
 
 def test_presence_and_frequency_count_what_was_written():

@@ -154,6 +154,15 @@ def test_an_end_counts_only_among_as_many_candidates_as_there_are_beams():
     assert found.tokens == [2, 1]
 
 
+@pytest.mark.parametrize(("early", "tokens"), [(True, [1]), (False, [1]), ("never", [2, 1])])
+def test_a_search_goes_on_while_something_better_may_come(early, tokens):
+    """The end comes first; a longer text would have the better mean, which one of three awaits."""
+    scripted = Scripted([-9.0, 1.1, 1.0], [0.0, 9.0, 0.0])
+    limits, one = Limits(max_new_tokens=4, ends=(1,)), Beams(num_beams=1, early_stopping=early)
+    ((found,),) = search(scripted, [[0]], beams=one, limits=limits)
+    assert found.tokens == tokens
+
+
 def test_a_search_that_is_wide_enough_finds_the_best(model):
     most, prompt = 3, PROMPTS[1]
     ends = (1,)
