@@ -1,11 +1,13 @@
-"""The numbers of a run: rates by step, snapshots by the clock, seconds of all sessions."""
+"""The numbers of a run: rates by step, snapshots in time and whole, seconds of all sessions."""
 
 import math
 from dataclasses import replace
+from threading import Event
 
 import pytest
 
 from clozeworks.engine import checkpointer
+from clozeworks.engine import snapshots as snapshots_module
 from clozeworks.engine.schedules.linear import Linear
 from clozeworks.engine.snapshots import Snapshots
 
@@ -39,6 +41,26 @@ def test_snapshots_come_by_the_clock(trained, monkeypatch):
     monkeypatch.setattr(checkpointer, "time", Clock)
     trainer.run()
     assert Snapshots(trainer.snapshots.folder, 9).steps() == [4, 8, 9]
+
+
+def test_an_update_waits_until_the_weights_before_it_are_written(trained, monkeypatch):
+    trainer = trained(steps=3, every=2)
+    save, step, updated, early = snapshots_module.save_file, trainer.optimizer.step, Event(), []
+
+    def slow(*arguments, **options):
+        if trainer.step == 2:
+            early.append(updated.wait(0.3))
+        save(*arguments, **options)
+
+    def noted():
+        step()
+        if trainer.step == 2:
+            updated.set()
+
+    monkeypatch.setattr(snapshots_module, "save_file", slow)
+    trainer.optimizer.step = noted
+    trainer.run()
+    assert early and not any(early) and updated.is_set()
 
 
 def test_seconds_of_all_sessions_count(trained):
