@@ -76,9 +76,10 @@ def test_ngrams():
 
 
 def test_bad_words():
-    scores = torch.zeros(2, 5)
-    rows = history([1, 2], [2, 1])
-    assert kept(BadWords(words=((4,), (1, 2, 3)))(scores, rows)) == [[0, 1, 2], [0, 1, 2, 3]]
+    scores = torch.zeros(3, 5)
+    rows = history([1, 2], [2, 1], [0, 2])  # the whole beginning of a word, and parts of it
+    whole = [0, 1, 2, 3]
+    assert kept(BadWords(words=((4,), (1, 2, 3)))(scores, rows)) == [[0, 1, 2], whole, whole]
 
 
 def test_required_words_are_begun_in_time_and_no_end_before():
