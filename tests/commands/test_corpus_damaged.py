@@ -45,6 +45,12 @@ DAMAGES = {
     "tokens": (change(*SHARD, "tokens", value=-1), "splits.train.shards[0].tokens is not a number"),
     "sha256": (change(*SHARD, "sha256", value=True), "splits.train.shards[0].sha256 is not a text"),
     "elsewhere": (change(*SHARD, "file", value="../a"), "'../a' is not a shard"),
+    "half": (change(*SHARD, "sha256", value="\ud800"), "'\\ud800' is not a checksum"),
+    "long": (change(*SHARD, "file", value="9" * 5000), f"'{'9' * 158}… is not a shard"),
+    "counts": (
+        change("splits", "train", "counts", "without_tokens", value="x"),
+        "splits.train.counts.without_tokens is not a number",
+    ),
     "lengths": (
         change("splits", "train", "sentence_lengths", value=[1, "2"]),
         "splits.train.sentence_lengths[1] is not a number",
@@ -123,6 +129,21 @@ def test_shards_that_are_missing_cut_or_swapped(refused, corpus):
         "text with --overwrite.",
         *("corpus", "verify", corpus),
     )
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(b'"data_offsets":[0,', b'"data_offsets":[1e999,'), (b"]}", b".0]}")]
+)
+def test_headers_with_numbers_that_are_not_whole(refused, corpus, before, after):
+    first = min(corpus.glob("train-*.safetensors"))
+    data = first.read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header = data[8 : 8 + length].replace(b": ", b":").replace(b", ", b",")
+    assert before in header
+    header = header.replace(before, after)
+    first.write_bytes(len(header).to_bytes(8, "little") + header + data[8 + length :])
+    shutil.rmtree(corpus / "index", ignore_errors=True)
+    refused(unreadable(first, "its header is damaged"), "corpus", "show", corpus)
 
 
 def test_any_damage_to_a_shard_is_survived(command, corpus):

@@ -80,6 +80,21 @@ def test_the_list_answers_for_itself(bert_model):
     assert cw.verify(bert_model).faults == [sentence]
 
 
+@pytest.mark.parametrize(
+    ("name", "size"), [("a\x00", 1), ("a\ud800", 1), ("a", -1), ("a", 10**400), ("a", 1.0)]
+)
+def test_a_list_of_what_cannot_be_files(bert_model, name, size):
+    path = bert_model / "clozeworks.json"
+    entry = {name: {"bytes": size, "sha256": "0" * 64}}
+    path.write_text(json.dumps({**json.loads(path.read_text()), "files": entry}))
+    notes = json.loads(path.read_text())
+    del notes["checksum"]
+    path.write_text(json.dumps(notes))
+    with pytest.raises(CheckpointError) as caught:
+        cw.load(bert_model)
+    assert str(caught.value).startswith(f"{path} is not as it was saved: ")
+
+
 def test_a_card_may_be_edited_and_a_file_added(bert_model):
     (bert_model / "README.md").write_text("edited")
     (bert_model / "chart.txt").write_text("added")

@@ -251,7 +251,7 @@ def fill_optimizer(
 
 def _check(folder: Path, name: str, entry: Any) -> None:
     path = folder / name
-    if path.parent != folder or not isinstance(entry, dict):
+    if path.parent != folder or not name.isprintable() or not isinstance(entry, dict):
         raise DamagedSnapshot(f"{folder / MANIFEST} is damaged.")
     try:
         entry_now = entry_of(path)

@@ -157,8 +157,10 @@ def notes_fault(folder: Path, notes: Mapping[str, Any]) -> str | None:
 def _is_list(files: object) -> bool:
     return isinstance(files, dict) and all(
         isinstance(entry, dict)
-        and isinstance(entry.get("bytes"), int)
+        and type(entry.get("bytes")) is int
+        and 0 <= entry["bytes"] < 2**63
         and isinstance(entry.get("sha256"), str)
+        and name.isprintable()  # else it may be the name of no file at all
         and not Path(name).is_absolute()
         and ".." not in Path(name).parts
         for name, entry in files.items()

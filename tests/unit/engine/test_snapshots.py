@@ -259,3 +259,12 @@ def test_all_later_ones_go_and_no_other(tmp_path, tensors):
         snapshots.wait()
     snapshots.remove_after(4)
     assert snapshots.steps() == [3, 4]
+
+
+@pytest.mark.parametrize("name", ["state\\u0000.json", "state\\ud800.json", "../state.json"])
+def test_a_manifest_that_names_no_file(filled, name):
+    snapshots = filled(1, 2)
+    path = snapshots.folder / "step-000000002" / "manifest.json"
+    path.write_text(path.read_text().replace("state.json", name))
+    snapshot, damaged = snapshots.read_latest()
+    assert (snapshot.step, damaged) == (1, [f"{path} is damaged."])

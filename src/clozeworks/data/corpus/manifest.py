@@ -4,6 +4,7 @@ A folder is a corpus from the moment it has a manifest.
 """
 
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from clozeworks.data.files.encodings import missing_file
 from clozeworks.errors import InputError
 from clozeworks.storage.checksums import is_intact
+from clozeworks.wording import shortened
 
 MANIFEST = "manifest.json"
 BUILDING = "building"
@@ -22,7 +24,7 @@ _SHARD = {"file": str, "sha256": str, "bytes": int, **_SIZES}
 _SPLIT = {
     **_SIZES,
     "identity": str,
-    "counts": {"words": int, "unknown": int},
+    "counts": {_EACH: int, "words": int, "unknown": int},
     "sentence_lengths": [int],
     "document_lengths": [int],
     "shards": [_SHARD],
@@ -34,6 +36,7 @@ _SHAPE = {
     "counts": {_EACH: int},
     "splits": {_EACH: _SPLIT},
 }
+_SHARD_NAME, _SHA256 = re.compile(r"[\w-][\w.-]{0,200}"), re.compile("[0-9a-f]{64}")
 _KINDS = {int: "a number", str: "a text", dict: "an object", list: "a list"}
 
 
@@ -90,7 +93,7 @@ def _fault(value: object, shape: Any, where: str = "") -> str | None:
     """Says what is wrong with a value that was read from JSON; None if it has the shape.
 
     A shape is a type; a dictionary of shapes for an object with these entries and perhaps others,
-    or of `_EACH` for one with any entries of one shape; a list of one shape. Numbers are whole and
+    which have the shape of `_EACH` if that is stated; a list of one shape. Numbers are whole and
     at least 0.
     """
     wanted = shape if isinstance(shape, type) else type(shape)
@@ -101,7 +104,8 @@ def _fault(value: object, shape: Any, where: str = "") -> str | None:
     if isinstance(shape, list) and isinstance(value, list):
         inside = ((item, shape[0], f"{where}[{i}]") for i, item in enumerate(value))
     elif isinstance(shape, dict) and isinstance(value, dict):
-        shapes = dict.fromkeys(value, shape[_EACH]) if _EACH in shape else shape
+        others = dict.fromkeys(value, shape[_EACH]) if _EACH in shape else {}
+        shapes = others | {name: kind for name, kind in shape.items() if name != _EACH}
         if absent := [name for name in shapes if name not in value]:
             return f"{where or 'it'} has no {absent[0]!r}"
         before = f"{where}." if where else ""
@@ -110,8 +114,13 @@ def _fault(value: object, shape: Any, where: str = "") -> str | None:
 
 
 def _wrong_names(manifest: dict[str, Any]) -> str | None:
-    """Finds a manifest without splits, and shards in another folder."""
-    files = [shard["file"] for split in manifest["splits"].values() for shard in split["shards"]]
-    if not files:
+    """Finds a manifest without splits, shards in another folder, and what is not a checksum."""
+    shards = [shard for split in manifest["splits"].values() for shard in split["shards"]]
+    if not shards:
         return "it names no shards"
-    return next((f"{name!r} is not a shard" for name in files if Path(name).name != name), None)
+    for shard in shards:
+        if not _SHARD_NAME.fullmatch(shard["file"]):
+            return f"{shortened(repr(shard['file']))} is not a shard"
+        if not _SHA256.fullmatch(shard["sha256"]):
+            return f"{shortened(repr(shard['sha256']))} is not a checksum"
+    return None

@@ -219,8 +219,10 @@ def _stored_arrays(header: Any, begins: int, size: int) -> dict[str, StoredArray
         if name == "__metadata__":
             continue
         dtype = np.dtype(DTYPES[item["dtype"]])
-        begin, end = (begins + int(offset) for offset in item["data_offsets"])
-        (count,) = item["shape"]
+        (begin, end), (count,) = item["data_offsets"], item["shape"]
+        if any(type(number) is not int for number in (begin, end, count)):
+            raise ValueError("its header is damaged")
+        begin, end = begins + begin, begins + end
         if not begins <= begin <= end or end - begin != count * dtype.itemsize:
             raise ValueError("its header is damaged")
         if end > size:
