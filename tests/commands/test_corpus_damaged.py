@@ -45,6 +45,10 @@ DAMAGES = {
     "tokens": (change(*SHARD, "tokens", value=-1), "splits.train.shards[0].tokens is not a number"),
     "sha256": (change(*SHARD, "sha256", value=True), "splits.train.shards[0].sha256 is not a text"),
     "elsewhere": (change(*SHARD, "file", value="../a"), "'../a' is not a shard"),
+    "huge": (
+        change("splits", "train", "counts", "unknown", value=10**400),
+        "splits.train.counts.unknown is not a number",
+    ),
     "half": (change(*SHARD, "sha256", value="\ud800"), "'\\ud800' is not a checksum"),
     "long": (change(*SHARD, "file", value="9" * 5000), f"'{'9' * 158}… is not a shard"),
     "counts": (

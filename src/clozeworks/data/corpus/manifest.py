@@ -93,12 +93,12 @@ def _fault(value: object, shape: Any, where: str = "") -> str | None:
     """Says what is wrong with a value that was read from JSON; None if it has the shape.
 
     A shape is a type; a dictionary of shapes for an object with these entries and perhaps others,
-    which have the shape of `_EACH` if that is stated; a list of one shape. Numbers are whole and
-    at least 0.
+    which have the shape of `_EACH` if that is stated; a list of one shape. Numbers are whole,
+    at least 0 and below 2**63.
     """
     wanted = shape if isinstance(shape, type) else type(shape)
-    negative = isinstance(value, int) and value < 0
-    if not isinstance(value, wanted) or isinstance(value, bool) or negative:
+    impossible = isinstance(value, int) and not 0 <= value < 2**63
+    if not isinstance(value, wanted) or isinstance(value, bool) or impossible:
         return f"{where or 'it'} is not {_KINDS[wanted]}"
     inside: Iterable[tuple[object, Any, str]] = ()
     if isinstance(shape, list) and isinstance(value, list):
