@@ -38,6 +38,8 @@ SOURCE = ROOT / "src"
 AREAS = {
     "cli": ("commands",),
     "language_model": ("unit/inference", "commands"),
+    "objectives": ("unit/objectives", "unit/calls"),
+    "jobs": ("unit/jobs", "unit/calls"),
     "storage": ("unit/data", "unit/engine"),
     "families": ("unit/families", "contracts", "unit/checkpoints"),
     "": ("unit/test_config.py", "unit/test_spec.py", "unit/test_wording.py", "unit/core"),

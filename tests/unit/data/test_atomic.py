@@ -49,7 +49,7 @@ def test_the_old_file_stays_until_the_new_one_is_complete(folder):
         file.flush()
         assert Path("out.bin").read_bytes() == b"old"
         temporary = next(name for name in names(folder) if name != "out.bin")
-        assert temporary.startswith(f".out.bin.{os.getpid()}.")
+        assert temporary.startswith(".out.bin.") and f"-{os.getpid()}-" in temporary
     assert Path("out.bin").read_bytes() == b"new"
 
 

@@ -36,6 +36,13 @@ def answering():
     return cw.new("byt5-small", heads=("decoder", "vocabulary"), num_decoder_layers=1, **ENCODER)
 
 
+def test_vectors_have_length_one_if_that_is_wanted(decoder):
+    plain = decoder.embed(TEXTS, normalize=False)
+    lengths = np.linalg.norm(plain, axis=1, keepdims=True)
+    assert (np.abs(lengths - 1) > 0.1).all()
+    np.testing.assert_allclose(decoder.embed(TEXTS, normalize=True), plain / lengths, atol=1e-6)
+
+
 def test_a_decoder_speaks_with_its_last_token(decoder):
     assert str(decoder.pooling) == "last pooling (the default of decoders)"
     vectors = decoder.embed(TEXTS)
