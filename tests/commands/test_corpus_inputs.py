@@ -38,7 +38,7 @@ def unreadable(command, options, tmp_path):
 
 
 def test_nothing_to_read(refused, unreadable, options, tmp_path):
-    refused("no input was named; give files, folders or globs.", "corpus", "build", *options)
+    refused("INPUTS is missing. See: clozeworks corpus build --help", "corpus", "build", *options)
     missing = tmp_path / "a.txt"
     refused(
         f"{missing} does not exist; check the name and the folder.",

@@ -217,7 +217,7 @@ def test_weights_that_are_no_numbers(refused, bert_model, tmp_path, value):
         "encoder.layers.1.feed_forward.part.down.bias, "
         "encoder.layers.1.feed_forward.norm.weight and 1 more; restore the model folder."
     )
-    refused(f"a logit of text 1 {sentence}", "fill", bert_model, "the [MASK] and the [MASK]")
+    refused(f"a logit of the text {sentence}", "fill", bert_model, "the [MASK] and the [MASK]")
     refused(f"the vector of the text {sentence}", "embed", bert_model, "cat")
 
 

@@ -286,7 +286,8 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
             f"{folder} has no {WEIGHTS}; only safetensors are read; save the adapter as such."
         )
     try:
-        return load_bytes(path.read_bytes())
+        # Sorted, because the library's order is another in every process.
+        return dict(sorted(load_bytes(path.read_bytes()).items()))
     except (SafetensorError, OSError) as error:
         raise CheckpointError(
             f"{path} is damaged or was cut short ({error}); copy it again."
