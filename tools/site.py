@@ -103,7 +103,13 @@ def _public_page() -> str:
     blocks = [f"::: {name}\n    options:\n      skip_local_inventory: true" for name in names]
     blocks += [_block(path) for path in _modules(SOURCE)]
     summary = ast.get_docstring(tree) or ""
-    return "\n\n".join(["# clozeworks", summary, *blocks]) + "\n"
+    packages = [
+        f"- [`clozeworks.{alias.name}`](clozeworks.{alias.name}.md)"
+        for node in imports
+        for alias in node.names
+        if node.module == "clozeworks" and (SOURCE / alias.name).is_dir()
+    ]
+    return "\n\n".join(["# clozeworks", summary, "\n".join(packages), *blocks]) + "\n"
 
 
 def _package_page(folder: Path) -> str:
