@@ -162,4 +162,4 @@ def test_a_hub_that_does_not_answer(ask):
         for answers in waiting:
             ((code, out, err, seconds),) = answers()
             assert (code, out, err) == (2, "", UNREACHABLE)
-            assert seconds < 15
+            assert seconds < 60  # not minutes of tries, however busy the machine is
