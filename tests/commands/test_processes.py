@@ -142,6 +142,33 @@ def test_a_signal_waits_for_the_end_of_an_import(start, tmp_path, number, code):
     assert process.returncode == code
 
 
+IN_A_FINALIZER = """
+import signal, time
+from clozeworks.cli import main
+class Finalized:
+    def __del__(self):
+        signal.raise_signal({number})
+def answer(arguments):
+    Finalized()
+    print("ignored", flush=True)
+    while True:
+        time.sleep(0.01)
+main._answer = answer
+main.main()
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_that_python_ignored_comes_again(start, number, code):
+    """What a finalizer raises is only printed, and the command would go on."""
+    process = start(["-c", IN_A_FINALIZER.format(number=int(number))])
+    assert process.communicate(timeout=60) == (
+        "ignored\n",
+        "\nStopped. Nothing was left half-written.\n",
+    )
+    assert process.returncode == code
+
+
 REPLACED = """
 import signal, sys
 from clozeworks.cli import main

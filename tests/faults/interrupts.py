@@ -223,7 +223,8 @@ class Runner:
                 if delay is not None and passed > delay and not interrupted:
                     interrupted = True
                     # A terminal tells the whole group; `kill` one process.
-                    (os.killpg if number == signal.SIGINT else os.kill)(process, number)
+                    with suppress(ProcessLookupError):  # it has just ended
+                        (os.killpg if number == signal.SIGINT else os.kill)(process, number)
                 if passed > patience:  # it hangs: its threads say where, then it is killed
                     os.kill(process, signal.SIGABRT if patience == MOST_SECONDS else signal.SIGKILL)
                     patience *= 2

@@ -52,7 +52,7 @@ TERMINATED = 143
 _stops: list[tuple[BaseException, float]] = []
 _PATIENCE = 5.0
 _HELP = {"-h", "--help"}
-_PAUSE = 0.02  # seconds until a signal that came during an import is looked at again
+_PAUSE = 0.02  # seconds until a signal that nothing could be made of comes again
 _NO_MEMORY = (
     "There is not enough memory for this; use smaller batches (--batch-tokens, or "
     "training.micro_batch_tokens in a recipe), shorter texts, or a smaller model."
@@ -71,6 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         for number in (signal.SIGINT, signal.SIGTERM):
             if signal.getsignal(number) != signal.SIG_IGN:  # as for a job in the background
                 signal.signal(number, _stop)
+        sys.unraisablehook = _swallowed
         code = _code(list(sys.argv[1:] if arguments is None else arguments))
         _ignore_signals()
     except (KeyboardInterrupt, Terminated) as stop:  # before the command had begun, or after it
@@ -305,12 +306,26 @@ def _stop(number: int, frame: FrameType | None) -> None:
     if _imports(frame) and hasattr(signal, "setitimer"):
         # Trap: torch swallows an exception while it imports NumPy, and C++ code that imports may
         # abort; so the signal comes again, until no import is under way.
-        signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(number))
-        signal.setitimer(signal.ITIMER_REAL, _PAUSE)
+        _send_again(number)
         return
     stop = KeyboardInterrupt() if number == signal.SIGINT else Terminated(TERMINATED)
     _stops.append((stop, now))
     raise stop
+
+
+def _swallowed(unraisable: "sys.UnraisableHookArgs") -> None:
+    """Told of exceptions that Python ignores: what a finalizer or a weak reference's end raises."""
+    stop = unraisable.exc_value
+    if hasattr(signal, "setitimer") and any(stop is raised for raised, _ in _stops):
+        _stops.clear()
+        _send_again(signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT)
+    else:
+        sys.__unraisablehook__(unraisable)
+
+
+def _send_again(number: int) -> None:
+    signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(number))
+    signal.setitimer(signal.ITIMER_REAL, _PAUSE)
 
 
 def _imports(frame: FrameType | None) -> bool:
