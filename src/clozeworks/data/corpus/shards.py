@@ -8,7 +8,6 @@ Nothing is mapped: a file that is cut, or a disk that fails, while a run reads f
 process without a word; a read that fails is an error like any other.
 """
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,10 +24,9 @@ from safetensors.numpy import save
 from clozeworks.arrays import Int64Array
 from clozeworks.errors import InputError
 from clozeworks.storage.atomic import atomic_file
+from clozeworks.storage.flat_arrays import StoredArray, stored_arrays
 
 NARROW_LIMIT = 65_536
-LARGEST_HEADER = 1_000_000
-DTYPES = {"U8": np.uint8, "BOOL": np.bool_, "U16": np.uint16, "U32": np.uint32, "U64": np.uint64}
 ARRAYS = ("tokens", "word_starts", "sentences", "documents")
 
 Tokens = NDArray[np.unsignedinteger[Any]]
@@ -74,15 +72,6 @@ def write_shard(path: Path, arrays: dict[str, NDArray[Any]]) -> ShardEntry:
         len(arrays["sentences"]) - 1,
         len(arrays["documents"]) - 1,
     )
-
-
-@dataclass(frozen=True)
-class StoredArray:
-    """Where a flat array stands in its file."""
-
-    dtype: np.dtype[Any]
-    begin: int
-    count: int
 
 
 class _OpenFile:
@@ -178,54 +167,3 @@ class Shard:
 @lru_cache(maxsize=256)  # a process may have a thousand files open, and a corpus more shards
 def _opened(shard: Shard) -> _OpenFile:
     return _OpenFile(shard.path)
-
-
-def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """All flat arrays of a safetensors file.
-
-    Raises:
-        ValueError: If the file is not what its header says.
-    """
-    stored = stored_arrays(path)
-    data = path.read_bytes()
-    return {
-        name: np.frombuffer(data, array.dtype, array.count, array.begin)
-        for name, array in stored.items()
-    }
-
-
-def stored_arrays(path: Path) -> dict[str, StoredArray]:
-    """Where the flat arrays of a safetensors file are.
-
-    Raises:
-        ValueError: If the file is not what its header says.
-    """
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        if not 2 <= length <= min(LARGEST_HEADER, size - 8):
-            raise ValueError("its header is damaged")
-        header = file.read(length)
-    try:
-        return _stored_arrays(json.loads(header), 8 + length, size)
-    except (LookupError, TypeError, AttributeError, RecursionError, json.JSONDecodeError) as error:
-        # Whatever a damaged header can look like.
-        raise ValueError("its header is damaged") from error
-
-
-def _stored_arrays(header: Any, begins: int, size: int) -> dict[str, StoredArray]:
-    arrays: dict[str, StoredArray] = {}
-    for name, item in header.items():
-        if name == "__metadata__":
-            continue
-        dtype = np.dtype(DTYPES[item["dtype"]])
-        (begin, end), (count,) = item["data_offsets"], item["shape"]
-        if any(type(number) is not int for number in (begin, end, count)):
-            raise ValueError("its header is damaged")
-        begin, end = begins + begin, begins + end
-        if not begins <= begin <= end or end - begin != count * dtype.itemsize:
-            raise ValueError("its header is damaged")
-        if end > size:
-            raise ValueError("it is shorter than its header says")
-        arrays[name] = StoredArray(dtype, begin, count)
-    return arrays

@@ -19,8 +19,8 @@ from safetensors.numpy import save
 
 from clozeworks import config
 from clozeworks.arrays import Int64Array
-from clozeworks.data.corpus.shards import read_arrays
 from clozeworks.storage.atomic import atomic_file
+from clozeworks.storage.flat_arrays import read_arrays
 
 VERSION = 1
 """Part of every file's name; to be raised when the same settings give other arrays."""

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import load, save
 
-from clozeworks.data.corpus.shards import read_arrays
 from clozeworks.data.examples.index import HELD, narrow
 from clozeworks.data.examples.pairs import NextSentencePairs, SentenceOrderPairs
 from clozeworks.data.examples.single_sequences import SingleSequences
 from clozeworks.data.examples.whole_sentences import DocSentences, FullSentences
+from clozeworks.storage.flat_arrays import read_arrays
 
 SPECS = [
     NextSentencePairs(length=32),
