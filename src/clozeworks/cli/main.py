@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, NoReturn
 if TYPE_CHECKING:
     from cyclopts import App
 
-# What each command does, in a line; its module in `commands/` has the same name.
+# What each command does, in a line; its module in `commands/`, or in a folder there, has the same
+# name.
 COMMANDS = {
     "quickstart": "train a small BERT on Python's own documentation",
     "fill": "fill in the words missing from a text",
@@ -228,7 +229,7 @@ def _call(name: str, arguments: list[str]) -> int:
     from clozeworks.errors import SettingError, UnknownName
 
     if name in COMMANDS:
-        module = import_module(f"clozeworks.cli.commands.{name}")
+        module = import_module(_module_of(name))
         app = module.make_app() if hasattr(module, "make_app") else module.app
     else:
         from clozeworks.cli.commands.predict import app_of
@@ -264,6 +265,15 @@ def _call(name: str, arguments: list[str]) -> int:
         }
         return _complain(str(error.respelled(lambda setting: options.get(setting, setting))))
     return 0
+
+
+def _module_of(name: str) -> str:
+    """The module of a command."""
+    from pathlib import Path
+
+    folder = Path(__file__).parent
+    path = next((folder / "commands").rglob(f"{name}.py")).relative_to(folder).with_suffix("")
+    return ".".join(["clozeworks.cli", *path.parts])
 
 
 def _optional_arguments(app: "App", arguments: list[str]) -> list[str]:
