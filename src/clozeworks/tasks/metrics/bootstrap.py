@@ -26,6 +26,7 @@ _ENDS = (0.025, 0.975)
 _BLOCK = 2**20
 
 Values = Mapping[str, Float64Array]
+Resamples = dict[str, Float64Array]
 Intervals = dict[str, tuple[float, float]]
 
 
@@ -55,15 +56,15 @@ def resampled(
         yield counts.reshape(len(numbers), count).astype(np.float64)  # (D, g)
 
 
-def intervals_from_counts(
+def resamples_from_counts(
     size: int,
     values: Callable[[Float64Array], Values],
     *,
     kinds: NDArray[np.int64] | None = None,
     draws: int = DRAWS,
     seed: int = 0,
-) -> Intervals:
-    """The intervals of values that follow from how often each item came.
+) -> Resamples:
+    """Values that follow from how often each item came, in every draw.
 
     Args:
         size: How many items there are.
@@ -73,27 +74,32 @@ def intervals_from_counts(
         seed: Decides the draws.
     """
     blocks = [values(counts) for counts in resampled(size, kinds=kinds, draws=draws, seed=seed)]
-    intervals: Intervals = {}
-    for name in blocks[0]:
-        low, high = np.quantile(np.concatenate([block[name] for block in blocks]), _ENDS)
-        intervals[name] = float(low), float(high)
-    return intervals
+    return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
 
 
-def intervals_from_sums(
+def resamples_from_sums(
     statistics: NDArray[Any],
     values: Callable[[Float64Array], Values],
     *,
     draws: int = DRAWS,
     seed: int = 0,
-) -> Intervals:
-    """The intervals of values that follow from sums over items: of `statistics`, (n, k)."""
-    return intervals_from_counts(
+) -> Resamples:
+    """Values that follow from sums over items, of `statistics`, (n, k), in every draw."""
+    return resamples_from_counts(
         len(statistics),
         lambda counts: values((counts.astype(statistics.dtype) @ statistics).astype(np.float64)),
         draws=draws,
         seed=seed,
     )
+
+
+def intervals_of(resamples: Resamples) -> Intervals:
+    """Where the middle 95 % of the draws lie, for each value."""
+    intervals: Intervals = {}
+    for name, drawn in resamples.items():
+        low, high = np.quantile(drawn, _ENDS)
+        intervals[name] = float(low), float(high)
+    return intervals
 
 
 def ratio(part: Float64Array, whole: Float64Array) -> Float64Array:
@@ -120,13 +126,43 @@ def measured_from_sums(
         notes: What a reader must know about the values.
     """
     total = values(statistics.sum(axis=0, dtype=np.float64)[None])
+    drawn = resamples_from_sums(statistics, values) if intervals else {}
+    return measured_from_draws(total, drawn, primary, len(statistics), notes)
+
+
+def measured_from_counts(
+    size: int,
+    values: Callable[[Float64Array], Values],
+    primary: str,
+    *,
+    intervals: bool,
+    notes: Sequence[str] = (),
+) -> Measured:
+    """What is measured where values follow from how often each item came, and more is better.
+
+    Args:
+        size: How many items there are.
+        values: From counts (D, n) to the values by name, (D,) each.
+        primary: The name of the value that decides.
+        intervals: Whether intervals are wanted.
+        notes: What a reader must know about the values.
+    """
+    drawn = resamples_from_counts(size, values) if intervals else {}
+    return measured_from_draws(values(np.ones((1, size))), drawn, primary, size, notes)
+
+
+def measured_from_draws(
+    total: Values, drawn: Resamples, primary: str, count: int, notes: Sequence[str] = ()
+) -> Measured:
+    """What is measured, from the values of all items, (1,) each, and those of every draw."""
     return Measured(
         values={name: float(value[0]) for name, value in total.items()},
         primary=primary,
         higher_is_better=True,
-        count=len(statistics),
-        intervals=intervals_from_sums(statistics, values) if intervals else {},
+        count=count,
+        intervals=intervals_of(drawn),
         notes=tuple(notes),
+        resamples=drawn,
     )
 
 

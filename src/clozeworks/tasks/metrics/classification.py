@@ -14,10 +14,11 @@ from clozeworks.arrays import Float64Array
 from clozeworks.errors import InputError
 from clozeworks.tasks.metrics.bootstrap import (
     Values,
-    intervals_from_counts,
-    intervals_from_sums,
+    intervals_of,
     measured_from_sums,
     ratio,
+    resamples_from_counts,
+    resamples_from_sums,
 )
 from clozeworks.tasks.metrics.calibration import calibration_bins, calibration_error
 from clozeworks.tasks.metrics.labels import Tallies, check_held, check_numbers, label_notes
@@ -57,7 +58,7 @@ def one_label(
     named = predictions if unnamed is None else np.where(unnamed, len(labels), predictions)
     pairs = _Pairs(right, predictions, named, len(labels))
     values = {name: float(value[0]) for name, value in pairs.values(pairs.counts).items()}
-    ends = intervals_from_counts(len(right), pairs.values, kinds=pairs.kinds) if intervals else {}
+    drawn = resamples_from_counts(len(right), pairs.values, kinds=pairs.kinds) if intervals else {}
     if probabilities is not None:
         sure = _checked(probabilities, len(right), len(labels))
         losses = _losses(right, sure)
@@ -66,7 +67,7 @@ def one_label(
             calibration_bins(right == predictions, sure[np.arange(len(predictions)), predictions])
         )
         if intervals:
-            ends |= intervals_from_sums(
+            drawn |= resamples_from_sums(
                 losses[:, None], lambda sums: {"log_loss": sums[:, 0] / len(right)}
             )
     tallies = pairs.tallies(pairs.counts)
@@ -75,7 +76,8 @@ def one_label(
     for name, numbers in (("right", right), ("predicted", named)):
         if (numbers == numbers[0]).all():
             notes.append(f"all {name} labels are the same, so Matthews is 0.")
-    return Measured(values, "accuracy", True, len(right), ends, tuple(notes))
+    ends = intervals_of(drawn)
+    return Measured(values, "accuracy", True, len(right), ends, tuple(notes), drawn)
 
 
 def several_labels(

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from clozeworks.arrays import Float64Array
 from clozeworks.errors import InputError, SettingError, UnknownName
 from clozeworks.wording import counted
 
@@ -49,6 +50,8 @@ class Measured:
     """Where 95 % of resamples of the items lie, for values that were resampled."""
     notes: tuple[str, ...] = ()
     """What a reader must know about the values, in sentences."""
+    resamples: dict[str, Float64Array] = field(default_factory=dict, repr=False, compare=False)
+    """The values in every draw of the items, (D,) each, for comparing two systems; not written."""
 
     def __post_init__(self) -> None:
         if self.primary not in self.values:
@@ -107,7 +110,9 @@ class Measured:
         """As JSON can hold it."""
         intervals = {name: list(ends) for name, ends in self.intervals.items()}
         values, notes = dict(self.values), list(self.notes)
-        return {**vars(self), "values": values, "intervals": intervals, "notes": notes}
+        record = {**vars(self), "values": values, "intervals": intervals, "notes": notes}
+        del record["resamples"]
+        return record
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "Measured":
@@ -117,7 +122,7 @@ class Measured:
             InputError: If something is missing.
         """
         try:
-            values = {each.name: record[each.name] for each in fields(cls)}
+            values = {each.name: record[each.name] for each in fields(cls) if each.compare}
         except KeyError as error:
             raise InputError(
                 f"what was measured has no {error.args[0]!r}; it must have values, primary, "

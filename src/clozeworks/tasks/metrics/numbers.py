@@ -2,7 +2,7 @@
 
 The values are those of scipy, with 0 and a note where a correlation is not defined.
 
-Shapes: n items, g different numbers, D draws.
+Shapes: n items, D draws.
 """
 
 from collections.abc import Sequence
@@ -11,12 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeworks.arrays import Float64Array
-from clozeworks.errors import InputError
-from clozeworks.tasks.metrics.bootstrap import Values, check_lengths, intervals_from_counts, ratio
+from clozeworks.tasks.metrics.bootstrap import Values, measured_from_counts
+from clozeworks.tasks.metrics.correlation import Correlations
 from clozeworks.tasks.metrics.measured import Measured
-
-# What rounding leaves of the spread of equal numbers, beside their squares.
-_NO_SPREAD = 1e-12
 
 
 def numbers(
@@ -37,39 +34,14 @@ def numbers(
     Raises:
         InputError: If they are not as many, there are none, or one is not a number.
     """
-    check_lengths(len(gold), len(predicted))
-    right, predictions = _finite("gold", gold), _finite("predicted", predicted)
-    pairs = _Pairs(right, predictions)
-    notes = [
-        f"all {name} numbers are the same, so the correlations are 0."
-        for name, values in (("right", right), ("predicted", predictions))
-        if (values == values[0]).all()
-    ]
-    return Measured(
-        values={name: float(value[0]) for name, value in pairs.values(pairs.once).items()},
-        primary="spearman",
-        higher_is_better=True,
-        count=len(right),
-        intervals=intervals_from_counts(len(right), pairs.values) if intervals else {},
-        notes=tuple(notes),
-    )
+    correlations = Correlations(gold, predicted)
+    off = correlations.predicted - correlations.gold
+    errors = np.column_stack([np.abs(off), off * off])
 
-
-class _Pairs:
-    """Right and predicted numbers, ready for any number of draws."""
-
-    def __init__(self, right: Float64Array, predictions: Float64Array) -> None:
-        self.once: Float64Array = np.ones((1, len(right)))
-        x, y = _centred(right), _centred(predictions)
-        off = predictions - right
-        self.sums = np.column_stack([x, y, x * x, y * y, x * y, np.abs(off), off * off])
-        self.right, self.predictions = _Ranks(right), _Ranks(predictions)
-
-    def values(self, counts: Float64Array) -> Values:
-        """From how often each item came, (D, n), to the values."""
-        x, y, xx, yy, xy, absolute, squared = (counts @ self.sums / counts.shape[1]).T
-        pearson = _correlation(xy - x * y, xx - x * x, yy - y * y, xx, yy)
-        spearman = self._spearman(counts)
+    def values(counts: Float64Array) -> Values:
+        found = correlations.values(counts)
+        absolute, squared = (counts @ errors / len(off)).T
+        pearson, spearman = found["pearson"], found["spearman"]
         return {
             "pearson": pearson,
             "spearman": spearman,
@@ -78,56 +50,6 @@ class _Pairs:
             "mean_squared_error": squared,
         }
 
-    def _spearman(self, counts: Float64Array) -> Float64Array:
-        x, xx = self.right.ranks(counts)
-        y, yy = self.predictions.ranks(counts)
-        shared = np.einsum("dn,dn,dn->d", counts, x, y)
-        whole = np.full(len(counts), counts.shape[1] ** 3 / 12)
-        return _correlation(shared, xx, yy, whole, whole)
-
-
-class _Ranks:
-    """Where each number stands among all of them, in any draw."""
-
-    def __init__(self, numbers: Float64Array) -> None:
-        self.order = np.argsort(numbers, kind="stable")
-        _, self.begins, self.group = np.unique(
-            numbers[self.order], return_index=True, return_inverse=True
-        )
-        self.group_of = np.empty(len(numbers), dtype=np.int64)
-        self.group_of[self.order] = self.group
-
-    def ranks(self, counts: Float64Array) -> tuple[Float64Array, Float64Array]:
-        """The rank of each item less the mean rank, (D, n), and the sum of their squares, (D,)."""
-        times = np.add.reduceat(counts[:, self.order], self.begins, axis=1)  # (D, g)
-        # Those before it, and the middle of its equals; the mean of all ranks is (n + 1) / 2.
-        ranks = np.cumsum(times, axis=1) - times / 2 - counts.shape[1] / 2
-        squares: Float64Array = np.einsum("dg,dg,dg->d", times, ranks, ranks)
-        return ranks[:, self.group_of], squares
-
-
-def _correlation(
-    shared: Float64Array, xx: Float64Array, yy: Float64Array, x: Float64Array, y: Float64Array
-) -> Float64Array:
-    """A correlation from spreads, 0 where one of them is no more than rounding leaves of x or y."""
-    spread = (xx > _NO_SPREAD * x) & (yy > _NO_SPREAD * y)
-    whole = np.sqrt(np.where(spread, xx, 0)) * np.sqrt(np.where(spread, yy, 0))
-    return np.clip(ratio(shared, whole), -1, 1)
-
-
-def _centred(numbers: Float64Array) -> Float64Array:
-    """Numbers around 0 and at most 1, which changes no correlation and keeps squares finite."""
-    centred = numbers - numbers.mean()
-    largest = np.abs(centred).max()
-    scaled: Float64Array = centred / largest if largest else centred
-    return scaled
-
-
-def _finite(name: str, numbers: Sequence[float] | NDArray[np.generic]) -> Float64Array:
-    values = np.asarray(numbers, dtype=np.float64)
-    if wrong := np.flatnonzero(~np.isfinite(values)).tolist():
-        raise InputError(
-            f"{name}, item {wrong[0] + 1:,}, is {values[wrong[0]]}; it must be a finite number; "
-            "fix it, or leave the item out."
-        )
-    return values
+    return measured_from_counts(
+        len(off), values, "spearman", intervals=intervals, notes=correlations.notes()
+    )

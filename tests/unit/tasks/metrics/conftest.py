@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from clozeworks.tasks.metrics.bootstrap import intervals_from_counts
+from clozeworks.tasks.metrics.bootstrap import intervals_of, resamples_from_counts
 
 
 @pytest.fixture
@@ -15,6 +15,6 @@ def slow_interval():
             drawn = (np.repeat(np.arange(size), row) for row in counts.astype(np.int64))
             return {"value": np.array([function(numbers) for numbers in drawn], np.float64)}
 
-        return intervals_from_counts(size, values, **options)["value"]
+        return intervals_of(resamples_from_counts(size, values, **options))["value"]
 
     return interval

@@ -5,7 +5,12 @@ import pytest
 from scipy.stats import binomtest, chisquare
 
 from clozeworks.tasks.metrics import bootstrap
-from clozeworks.tasks.metrics.bootstrap import intervals_from_sums, ratio, resampled
+from clozeworks.tasks.metrics.bootstrap import (
+    intervals_of,
+    ratio,
+    resampled,
+    resamples_from_sums,
+)
 
 
 def mean(sums):
@@ -52,14 +57,14 @@ def test_kinds_are_sums_over_their_items():
 
 def test_the_slow_way_gives_the_same_interval(slow_interval):
     values = np.random.default_rng(0).normal(size=50)
-    fast = intervals_from_sums(with_ones(values), mean, draws=200, seed=3)
+    fast = intervals_of(resamples_from_sums(with_ones(values), mean, draws=200, seed=3))
     slow = slow_interval(lambda drawn: values[drawn].mean(), 50, draws=200, seed=3)
     assert slow == pytest.approx(fast["mean"])
 
 
 def test_the_interval_of_a_mean_is_that_of_the_normal_distribution():
     values = np.random.default_rng(0).normal(size=2000)
-    low, high = intervals_from_sums(with_ones(values), mean, draws=4000)["mean"]
+    low, high = intervals_of(resamples_from_sums(with_ones(values), mean, draws=4000))["mean"]
     error = values.std() / np.sqrt(2000)
     assert low == pytest.approx(values.mean() - 1.96 * error, abs=0.1 * error)
     assert high == pytest.approx(values.mean() + 1.96 * error, abs=0.1 * error)
@@ -70,7 +75,9 @@ def test_intervals_of_an_accuracy_hold_the_truth_in_95_of_100_samples():
     held = narrow = 0
     for sample in range(samples):
         right = np.random.default_rng(sample).random(200) < truth
-        low, high = intervals_from_sums(with_ones(right), mean, draws=300, seed=sample)["mean"]
+        low, high = intervals_of(
+            resamples_from_sums(with_ones(right), mean, draws=300, seed=sample)
+        )["mean"]
         held += low <= truth <= high
         middle, half = (low + high) / 2, (high - low) / 2
         narrow += abs(truth - middle) <= 0.8 * half
