@@ -6,6 +6,7 @@ writes any more: what belongs to a process of this machine that is gone, and wha
 left a day ago or more, if the disk says that nobody holds it.
 """
 
+import atexit
 import os
 import platform
 import re
@@ -34,6 +35,8 @@ def temporary_path(target: Path, suffix: str) -> Path:
     What killed programs have left there is removed, once in the life of a process.
     """
     folder = target.parent
+    if not _tidied:
+        atexit.register(remove_own)
     if folder not in _tidied:
         _tidied.add(folder)
         remove_leftovers(folder)
@@ -67,6 +70,20 @@ def remove_leftovers(folder: Path) -> None:
             match = _NAME.fullmatch(name)
             if match and _is_left(folder / name, match[1], int(match[2])):
                 _remove(folder / name)
+
+
+def remove_own() -> None:
+    """Removes what this process has under temporary names, when it ends.
+
+    Trap: a signal that comes while a block is being entered or left is raised between the lines
+    that would tidy up.
+    """
+    for folder in _tidied:
+        with suppress(OSError):
+            for name in os.listdir(folder):  # noqa: PTH208 (a folder may have a million files)
+                match = _NAME.fullmatch(name)
+                if match and (match[1], int(match[2])) == (_machine(), os.getpid()):
+                    _remove(folder / name)
 
 
 def _is_left(path: Path, machine: str, pid: int) -> bool:

@@ -82,3 +82,15 @@ def test_a_disk_without_locks(tmp_path, monkeypatch):
         each.mkdir()
     remove_leftovers(tmp_path)
     assert path.exists() and not theirs.exists()
+
+
+def test_who_ends_takes_what_it_had_begun_along(tmp_path):
+    """A signal may come between the lines that would have removed it."""
+    other = tmp_path / f".out.npy.{'0' * 8}-1-{'0' * 8}.temporary"
+    other.write_text("of somebody else")
+    script = (
+        "from pathlib import Path; from clozeworks.storage.leftovers import temporary_path; "
+        f"temporary_path(Path({str(tmp_path / 'out.npy')!r}), '.temporary').write_text('half')"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+    assert list(tmp_path.iterdir()) == [other]
