@@ -64,6 +64,24 @@ SQUAD = json.dumps(
 FLAT = '{"id": "1", "question": "who?", "context": "the cat", "answers": {"text": ["cat"], "answer_start": [4]}}\n'
 CHATS = '{"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yes"}]}\n{"instruction": "a", "input": "b", "output": "c"}\n'
 WRITTEN = '{"source": "a cat", "target": "ein kater"}\n' * 3
+COLLECTION = {
+    "corpus.jsonl": b'{"_id": "9", "title": "a", "text": "the cat"}\n{"_id": "10", "text": "a dog"}\n',
+    "queries.jsonl": b'{"_id": "q1", "text": "cat"}\n{"_id": "q2", "text": "dog"}\n',
+    "qrels/test.tsv": b"query-id\tcorpus-id\tscore\nq1\t9\t1\nq2\t10\t2\n",
+    "qrels/dev.jsonl": b'{"query-id": "q1", "corpus-id": "9", "score": 1}\n',
+}
+
+
+def read_test_collection(at: Path) -> None:
+    from clozeworks.data.labelled.bad_rows import BadRows
+    from clozeworks.data.retrieval.folder import read_collection
+    from clozeworks.tasks.metrics.retrieval import retrieval
+
+    for path in (at, at / "qrels" / "dev.jsonl"):
+        for skip in (True, False):
+            found = read_collection(path, BadRows(skip=skip))
+            run = {query: {each.id: 1.0 for each in found.documents()} for query in found.queries}
+            assert 0 <= retrieval(found.qrels, run).value <= 1
 
 
 def data_readers(folder: Path) -> Iterator[tuple[str, Reader]]:
@@ -90,6 +108,7 @@ def data_readers(folder: Path) -> Iterator[tuple[str, Reader]]:
                     read_items([at / name], item, Reading(), bad=BadRows(skip=skip))
 
             yield f"data {task} {name}", Reader({name: text.encode()}, read)
+    yield "test collection", Reader(COLLECTION, read_test_collection)
     for encoding in ("gb18030", "utf-16", "latin-1"):
         text = CSV.replace("北京", "x") if encoding == "latin-1" else CSV
         text = (

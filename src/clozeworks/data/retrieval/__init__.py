@@ -1,0 +1,1 @@
+"""Test collections for retrieval: documents, queries, and which document is right for which."""
