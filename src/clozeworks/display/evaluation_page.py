@@ -1,6 +1,7 @@
 """What `clozeworks evaluate` prints: values, then how well each label is known."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +9,7 @@ from clozeworks.display.table import aligned, cut
 from clozeworks.wording import visible
 
 if TYPE_CHECKING:
+    from clozeworks.tasks.metrics.difference import Difference
     from clozeworks.tasks.metrics.labels import KnownLabels
     from clozeworks.tasks.metrics.measured import Measured
 
@@ -56,6 +58,16 @@ def page(title: str, measured: "Measured", details: "KnownLabels") -> str:
     if measured.remarks:
         lines += ["", *(f"note: {note}" for note in measured.remarks)]
     return "\n".join(lines)
+
+
+def comparison(differences: "Sequence[Difference]") -> str:
+    """A line for each value of two models, A and B, and what the one that decides says of them."""
+    rows = [["", "A", "B", "B less A", "95 % interval", ""]]
+    for each in differences:
+        interval = f"{number(each.low)} to {number(each.high)}"
+        values = map(number, (each.first, each.second, each.value))
+        rows.append([each.name, *values, interval, "differs" if each.is_real else ""])
+    return "\n".join([*aligned(rows), "", differences[0].sentence("A", "B")])
 
 
 def values_table(measured: "Measured") -> list[str]:

@@ -31,6 +31,7 @@ from clozeworks.inference.cloze import TOP, GapItem, measure_gaps, right_words
 from clozeworks.language_model.fitting_labels import fitted
 from clozeworks.tasks.classify import TextItem
 from clozeworks.tasks.metrics.custom import Metric, with_metric
+from clozeworks.tasks.metrics.difference import Difference, differences
 from clozeworks.tasks.metrics.labels import KnownLabels
 from clozeworks.tasks.metrics.measured import Measured, number_text
 from clozeworks.tasks.results.records import record_of
@@ -114,6 +115,22 @@ class EvaluatedModel:
     def count(self) -> int:
         """How many items were measured."""
         return self.measured.count
+
+    def differences(self, other: "EvaluatedModel") -> list[Difference]:
+        """How another model differs that was measured on the same data, value by value.
+
+        The paired bootstrap says whether chance in the choice of items explains it; see
+        `Difference.is_real`. The value that decides comes first.
+
+        Raises:
+            InputError: If the data was not the same, or they were measured by other values.
+        """
+        mine, theirs = ([item.texts for item in each.labelled.items] for each in (self, other))
+        if mine != theirs:
+            raise InputError(
+                "the two models were not measured on the same items; measure both on one file."
+            )
+        return differences(self.measured, other.measured)
 
     def summary(self) -> list[str]:
         """A line for each value, the one that decides first."""

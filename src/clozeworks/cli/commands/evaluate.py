@@ -11,12 +11,18 @@ from cyclopts import App, Parameter
 from clozeworks.cli.computing import ComputingOptions
 from clozeworks.cli.inputs import LabelledOptions, task_parameter
 from clozeworks.display.evaluation_page import with_small_confusion
+from clozeworks.errors import InputError, SettingError
 from clozeworks.wording import as_json, counted
 
 if TYPE_CHECKING:
     from clozeworks.language_model.evaluation import EvaluatedModel
 
-app = App(name="clozeworks evaluate", help_format="plaintext", version_flags=[])
+app = App(
+    name="clozeworks evaluate",
+    usage="Usage: clozeworks evaluate [OPTIONS] MODEL [OTHER_MODEL] FILE",
+    help_format="plaintext",
+    version_flags=[],
+)
 
 
 @Parameter(name="*")
@@ -35,9 +41,8 @@ _TASK = task_parameter("What is measured; as the model folder says if not given.
 @app.default
 def evaluate(
     model: str,
-    file: Path,
     /,
-    *,
+    *file: Annotated[str, Parameter(required=True)],
     task: Annotated[str | None, _TASK] = None,
     skip_bad_rows: Annotated[bool, Parameter(negative="")] = False,
     metric: str | None = None,
@@ -50,8 +55,11 @@ def evaluate(
 ) -> None:
     """Measure how good a model is on labelled data, with 95 % intervals.
 
+    With two models, say whether one is better than the other, or chance may explain the difference:
+    both are measured again and again on the same draws of the data (paired bootstrap).
+
     Args:
-        model: A model folder or hub name.
+        model: A model folder or hub name; another one may follow, to compare it with.
         file: Labelled data: .csv, .tsv, .jsonl, .json, .parquet, CoNLL columns, compressed or not.
             For fill: texts with [MASK], and the right words as label.
         task: What is measured.
@@ -71,6 +79,13 @@ def evaluate(
     from clozeworks.tasks.classify import TextItem
     from clozeworks.tasks.results.records import write_records
 
+    if len(file) > 2:
+        shown = " ".join([model, *file])
+        advice = "write evaluate MODEL FILE, or evaluate MODEL OTHER_MODEL FILE"
+        raise InputError(f"{shown}: these are {len(file):,} models and a file; {advice}.")
+    if predictions is not None and len(file) == 2:
+        rule = "it holds what one model says, and two are compared"
+        raise SettingError("--predictions", predictions, rule, "leave it out")
     if predictions is not None:
         check_output(predictions, overwrite=overwrite, suffixes=(".jsonl",), name="predictions")
 
@@ -86,9 +101,16 @@ def evaluate(
         metric=metric,
         threshold=threshold,
     )
-    loaded = (computing or ComputingOptions()).load(model)
-    with ProgressBar("tokens") as progress:
-        result = measure(loaded, file, settings, tell=_tell, progress=progress)
+
+    def measured(model: str) -> "EvaluatedModel":
+        loaded = (computing or ComputingOptions()).load(model)
+        with ProgressBar("tokens") as progress:
+            return measure(loaded, Path(file[-1]), settings, tell=_tell, progress=progress)
+
+    if len(file) == 2:
+        _compare((model, file[0]), [measured(each) for each in (model, file[0])], json_text)
+        return
+    result = measured(model)
     result = replace(result, details=with_small_confusion(result.details))
     if json_text:
         print(as_json(_record(model, result), ascii_only=True))
@@ -102,6 +124,26 @@ def evaluate(
     item, bad = TextItem if result.task is None else result.task.files_hold(), result.labelled.bad
     line = closing(result.count, item.asked_unit, result.seconds, read, bad, predictions)
     print(line, file=sys.stderr)
+
+
+def _compare(models: tuple[str, str], results: "list[EvaluatedModel]", json_text: bool) -> None:
+    """Prints what two models reach on the same data, and whether they differ."""
+    from clozeworks.display.evaluation_page import comparison
+
+    first, second = results
+    found = first.differences(second)
+    if json_text:
+        records = [_record(*each) for each in zip(models, results, strict=True)]
+        found_json = {"differences": [each.to_dict() for each in found]}
+        print(as_json({"models": records, **found_json}, ascii_only=True))
+        return
+    amount = counted(first.count, first.labelled.item.asked_unit)
+    print(f"{first.command} on {', '.join(first.labelled.files)}: {amount}\n")
+    print(f"A  {models[0]}\nB  {models[1]}\n")
+    print(comparison(found))
+    for name, each in zip("AB", results, strict=True):
+        for note in each.measured.remarks:
+            print(f"note, {name}: {note}")
 
 
 def _tell(sentence: str) -> None:

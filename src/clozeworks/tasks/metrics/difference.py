@@ -60,14 +60,14 @@ class Difference:
             return (
                 f"{better} is better than {worse}: {self.name} differs by "
                 f"{number_text(abs(self.value))} ({second} less {first}: {interval}), more than "
-                f"the choice of these {items} explains."
+                f"the choice of {items} explains."
             )
         if self.value == self.low == self.high == 0:
-            return f"{first} and {second} have the same {self.name} on these {items}."
+            return f"{first} and {second} have the same {self.name} on {items}."
         return (
             f"{first} and {second} cannot be told apart: {self.name} differs by "
             f"{number_text(abs(self.value))} ({second} less {first}: {interval}), which the choice "
-            f"of these {items} may explain; measure on more."
+            f"of {items} may explain; measure on more."
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def test_a_small_difference_is_real_though_the_intervals_overlap():
     assert difference(second, first).high < 0
     assert found.sentence("A", "B") == (
         f"B is better than A: spearman differs by {found.value:.3f} (B less A: {found.low:.3f} to "
-        f"{found.high:.3f}, 95 %), more than the choice of these 200 items explains."
+        f"{found.high:.3f}, 95 %), more than the choice of 200 items explains."
     )
     assert difference(second, first).sentence("B", "A").startswith("B is better than A: spearman")
 
@@ -51,9 +51,9 @@ def test_chance_is_called_chance():
     found = difference(first, second)
     assert not found.is_real
     assert found.sentence("A", "B").startswith("A and B cannot be told apart: accuracy differs by")
-    assert found.sentence("A", "B").endswith("these 100 items may explain; measure on more.")
+    assert found.sentence("A", "B").endswith("100 items may explain; measure on more.")
     same = difference(first, first)
-    assert same.sentence("A", "B") == "A and B have the same accuracy on these 100 items."
+    assert same.sentence("A", "B") == "A and B have the same accuracy on 100 items."
     assert same.second_better == 0.5
 
 
