@@ -285,6 +285,7 @@ class TextEmbedder(
         pooling: Other poolings than the model's: first, mean, max, mean_sqrt_length, weighted_mean,
             last, or several of them.
         normalize: Whether vectors are scaled to length 1; as the model states if not given.
+        truncate_dim: How many dimensions are kept, the first ones; vectors are scaled after that.
         max_length: The maximum number of tokens of a text; the model's limit if not given.
         truncate: Whether longer texts are truncated; otherwise they are an error.
         device: Where to compute; the CPU if not given.
@@ -300,6 +301,7 @@ class TextEmbedder(
         prompt: str | None = None,
         pooling: str | Sequence[str] | None = None,
         normalize: bool | None = None,
+        truncate_dim: int | None = None,
         max_length: int | None = None,
         truncate: bool = True,
         device: str | None = None,
@@ -308,6 +310,7 @@ class TextEmbedder(
         self.prompt = prompt
         self.pooling = pooling
         self.normalize = normalize
+        self.truncate_dim = truncate_dim
         self.max_length = max_length
         self.truncate = truncate
         self.device = device
@@ -333,6 +336,7 @@ class TextEmbedder(
             prompt=self.prompt,
             pooling=self.pooling,
             normalize=self.normalize,
+            truncate_dim=self.truncate_dim,
             max_length=self.max_length,
             truncate=self.truncate,
         )

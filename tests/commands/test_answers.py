@@ -178,6 +178,12 @@ def test_pooling_of_the_folder(command, bert, tmp_path):
     assert f"\nembed: {said}\n" in command("show", tmp_path / "sentence").out
     asked = command("embed", bert, "the cat", "--pooling", "first", "--normalize")
     np.testing.assert_allclose(vectors(outcome), vectors(asked), atol=1e-6)
+    cut = command("embed", tmp_path / "sentence", "the cat", "--truncate-dim", "4")
+    assert cut.err.splitlines()[0] == f"Pooling: {said}; the first 4 dimensions (as asked)."
+    expected = vectors(outcome)[..., :4] / np.linalg.norm(vectors(outcome)[..., :4])
+    np.testing.assert_allclose(vectors(cut), expected, atol=1e-6)
+    wrong = command("embed", tmp_path / "sentence", "the cat", "--truncate-dim", "0")
+    assert wrong.err == "clozeworks: --truncate-dim is 0; it must be at least 1.\n"
 
 
 @pytest.mark.parametrize("size", published_sizes())

@@ -179,10 +179,16 @@ def test_an_architecture_that_is_no_name(command, bert_model):
     [
         ({}, {}, "modules.json must be a JSON list of steps; restore the file."),
         (
+            [{"type": "sentence_transformers.models.LSTM"}],
+            {},
+            "modules.json names a 'LSTM' step; Clozeworks computes Transformer, Pooling, Dense, "
+            "Normalize, LayerNorm and Dropout; remove the step if you can do without it.",
+        ),
+        (
             [{"type": "sentence_transformers.models.Dense"}],
             {},
-            "modules.json names a 'Dense' step; Clozeworks computes Transformer, Pooling and "
-            "Normalize; remove the step if you can do without it.",
+            "modules.json has a Dense step before the Pooling step; it must follow it; restore "
+            "the file.",
         ),
         ([{"type": "a.Transformer"}], {}, "modules.json has no Pooling step; add one."),
         (
@@ -219,11 +225,12 @@ def test_sentence_files(refused, bert_model, modules, pooling, sentence):
     refused(f"{bert_model}/{sentence}", "embed", bert_model, "cat")
 
 
-def test_sentence_files_elsewhere(refused, bert_model):
-    step = {"type": "sentence_transformers.models.Pooling", "path": "../.."}
+@pytest.mark.parametrize("path", ["../..", "a\0b", "\ud800"])
+def test_sentence_files_elsewhere(refused, bert_model, path):
+    step = {"type": "sentence_transformers.models.Pooling", "path": path}
     (bert_model / "modules.json").write_text(json.dumps([step]))
     refused(
-        f"{bert_model / 'modules.json'} names the folder '../..'; it must be inside {bert_model}; "
+        f"{bert_model / 'modules.json'} names the folder {path!r}; it must be inside {bert_model}; "
         "restore the file.",
         *("embed", bert_model, "cat"),
     )

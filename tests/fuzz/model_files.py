@@ -129,6 +129,9 @@ def sentence_piece() -> bytes:
 
 
 def checkpoint_readers(folder: Path) -> Iterator[tuple[str, Reader]]:
+    import torch
+    from safetensors.torch import save
+
     import clozeworks as cw
     from clozeworks.checkpoints import folder as checkpoints
     from clozeworks.checkpoints.adapters import load_adapter
@@ -156,13 +159,47 @@ def checkpoint_readers(folder: Path) -> Iterator[tuple[str, Reader]]:
                 "type": "sentence_transformers.models.Pooling",
             },
             {"idx": 2, "name": "2", "path": "2", "type": "sentence_transformers.models.Normalize"},
+            {
+                "idx": 3,
+                "name": "3",
+                "path": "3_Dense",
+                "type": "sentence_transformers.base.modules.dense.Dense",
+            },
+            {
+                "idx": 4,
+                "name": "4",
+                "path": "4_LayerNorm",
+                "type": "sentence_transformers.models.LayerNorm",
+            },
+            {
+                "idx": 5,
+                "name": "5",
+                "path": "5_Dropout",
+                "type": "sentence_transformers.models.Dropout",
+            },
         ]
     ).encode()
+    files["3_Dense/config.json"] = json.dumps(
+        {"in_features": 8, "out_features": 4, "bias": True, "activation_function": "torch.nn.modules.activation.Tanh",
+         "module_input_name": "sentence_embedding", "use_residual": True}
+    ).encode()  # fmt: skip
+    files["3_Dense/model.safetensors"] = save(
+        {
+            "linear.weight": torch.ones(4, 8),
+            "linear.bias": torch.ones(4),
+            "residual.weight": torch.ones(4, 8),
+        }
+    )
+    files["4_LayerNorm/config.json"] = b'{"dimension": 4}'
+    files["4_LayerNorm/model.safetensors"] = save(
+        {"norm.weight": torch.ones(4), "norm.bias": torch.ones(4)}
+    )
+    files["5_Dropout/config.json"] = b'{"dropout": 0.1}'
     files["1_Pooling/config.json"] = json.dumps(
         {"word_embedding_dimension": 8, "pooling_mode_cls_token": True, "include_prompt": True}
     ).encode()
     files["config_sentence_transformers.json"] = json.dumps(
-        {"prompts": {"query": "q: "}, "default_prompt_name": "query"}
+        {"prompts": {"query": "q: "}, "default_prompt_name": "query", "truncate_dim": 3}
     ).encode()
     files["sentence_bert_config.json"] = b'{"max_seq_length": 12, "do_lower_case": false}'
     files["generation_config.json"] = b'{"eos_token_id": [2, 3], "max_length": 20}'
@@ -177,14 +214,13 @@ def checkpoint_readers(folder: Path) -> Iterator[tuple[str, Reader]]:
 
     yield "checkpoint", Reader(files, read, small_files)
     yield "checkpoint weights", Reader(files, read, ("model.safetensors",))
+    modules = tuple(name for name in files if name[0].isdigit() or name == "modules.json")
+    yield "checkpoint modules", Reader(files, read, modules)
     model = cw.load(at)
 
     def adapter(at: Path) -> None:
         copied = copy.copy(model)
         load_adapter(copied, at)
-
-    import torch
-    from safetensors.torch import save
 
     prefix = "base_model.model.bert.encoder.layer.0.attention.self.query"
     pair = {

@@ -14,8 +14,10 @@ from clozeworks.checkpoints.report import LoadReport
 from clozeworks.checkpoints.sentence import (
     Pooling,
     Prompts,
+    add_steps,
     read_pooling,
     read_prompts,
+    stated_pooling,
     usual_pooling,
     write_pooling,
     write_prompts,
@@ -25,6 +27,7 @@ from clozeworks.checkpoints.whole_folder import fresh_folder, write_json
 from clozeworks.config import plain, read, read_json
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
+from clozeworks.core.heads.sentence_vectors import NAME as SENTENCE
 from clozeworks.core.heads.vocabulary import PlainVocabulary, Vocabulary
 from clozeworks.core.model import Model
 from clozeworks.errors import CheckpointError, ClozeworksError, TokenizerError, shown
@@ -131,12 +134,15 @@ def _loaded(
             f"take both from the same model."
         )
     tokenizer = _tokenizer(folder, family, blueprint, notes.get("tokenizer"), report)
+    pooling, weights = read_pooling(folder, usual_pooling(blueprint), blueprint.width)
+    if pooling.steps:
+        add_steps(model, pooling, weights, dtype)
     return Checkpoint(
         model=model.eval(),
         family=family,
         config=dict(config),
         tokenizer=tokenizer,
-        pooling=read_pooling(folder, usual_pooling(blueprint)),
+        pooling=pooling,
         report=report,
         prompts=read_prompts(folder),
         notes=notes,
@@ -156,6 +162,7 @@ def save(
     """Writes a folder that Clozeworks, transformers and sentence-transformers load."""
     blueprint = checkpoint.model.blueprint
     family = checkpoint.family
+    pooling = stated_pooling(checkpoint.pooling, blueprint)
     own = {name: head for name, head in blueprint.heads.items() if name not in family.paths}
     published = {name: head for name, head in blueprint.heads.items() if name not in own}
     written = family.config(dataclasses.replace(blueprint, heads=published), checkpoint.config)
@@ -174,12 +181,13 @@ def save(
     weights = {
         names.theirs(ours, prefixed=name != family.base): tensor
         for ours, tensor in checkpoint.model.state_dict().items()
-        if ours not in tied
+        if ours not in tied and not ours.startswith(f"heads.{SENTENCE}.")
     }
     if not tied:  # then both spellings of a bias are parameters of their own for others
         for ours, tensor in checkpoint.model.state_dict().items():
             if second := names.second(ours):
                 weights[second] = tensor.clone()
+    own.pop(SENTENCE, None)  # its steps are modules of their own
     with fresh_folder(folder, overwrite=overwrite) as temporary:
         write_json(temporary / "config.json", config)
         write_weights(temporary, put_together(weights, family.forms(Config(config))), shard_bytes)
@@ -190,9 +198,8 @@ def save(
         if own:
             notes["heads"] = {name: plain(head) for name, head in own.items()}
         notes |= {key: checkpoint.notes[key] for key in KEPT if key in checkpoint.notes}
-        if checkpoint.pooling.stated:
-            write_pooling(temporary, checkpoint.pooling, blueprint.width)
-        write_prompts(temporary, checkpoint.prompts)
+        kept = write_pooling(temporary, pooling, checkpoint.model) if pooling.stated else None
+        write_prompts(temporary, checkpoint.prompts, kept)
         if checkpoint.generation or blueprint.can_generate:
             write_generation(temporary, checkpoint.generation, config)
         if card is not None:

@@ -53,7 +53,8 @@ def convert(
     """Writes a model folder whose weights are pickles as one whose weights are safetensors.
 
     Args:
-        folder: A model folder with `pytorch_model.bin`, or shards of it and their index.
+        folder: A model folder with `pytorch_model.bin`, or shards of it and their index, or one
+            whose parts have such files in folders of their own.
         out: The new folder; everything but the weights is copied to it.
         overwrite: Whether a model folder of that name is replaced.
         max_seconds: How long reading one file may take.
@@ -68,10 +69,13 @@ def convert(
         raise CheckpointError(f"{out} is the folder that is read; name another one.")
     with fresh_folder(out, overwrite=overwrite) as temporary:
         notes = _copy_others(folder, temporary)
-        reports = []
+        if not files:  # only parts of it are pickles
+            for path in sorted(folder.glob("*.safetensors")):
+                shutil.copyfile(path, temporary / path.name)
+        reports, parts = [], {}
         for inner in _inner_pickles(folder):  # such as 2_Dense of sentence-transformers
             name = str(inner.with_name("model.safetensors"))
-            _convert_in_child(folder / inner, temporary / name, max_seconds)
+            parts[inner] = _convert_in_child(folder / inner, temporary / name, max_seconds)
             notes.append(f"{inner} was converted, too: {name}.")
         for number, file in enumerate(files, start=1):
             name = "model.safetensors"
@@ -84,11 +88,12 @@ def convert(
             index = {"metadata": metadata, "weight_map": weight_map}
             write_json(temporary / "model.safetensors.index.json", index)
         write_notes(temporary, {"format": 1, **read_notes(folder)})
+    done = [*parts.values(), *(report for _, report in reports)]
     return Conversion(
-        tuple(files),
-        sum(len(report["names"]) for _, report in reports),
-        sum(report["size"] for _, report in reports),
-        (*notes, *(note for _, report in reports for note in report["notes"])),
+        (*(folder / inner for inner in parts), *files),
+        sum(len(report["names"]) for report in done),
+        sum(report["size"] for report in done),
+        (*notes, *(note for report in done for note in report["notes"])),
     )
 
 
@@ -119,6 +124,8 @@ def _pickles(folder: Path) -> list[Path]:
     if len(others) == 1 and others[0].is_file():
         return others
     if any(folder.glob("*.safetensors")):
+        if _inner_pickles(folder):
+            return []
         raise CheckpointError(f"{folder} holds safetensors already; load it as it is.")
     raise CheckpointError(
         f"{folder} has neither {SINGLE} nor {INDEX}; name a folder with weights of PyTorch."

@@ -1,23 +1,41 @@
 """How a folder says texts become vectors: the files sentence-transformers reads and writes.
 
-`modules.json` lists the steps, `1_Pooling/config.json` the pooling, a `Normalize` step the last
-scaling, `sentence_bert_config.json` the length limit, `config_sentence_transformers.json` the
-prompts.
+`modules.json` lists the steps, `1_Pooling/config.json` the pooling; what follows it is read by
+`sentence_modules`. `sentence_bert_config.json` has the length limit,
+`config_sentence_transformers.json` the prompts, and how many dimensions are kept.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
+
+from clozeworks.checkpoints.sentence_modules import (
+    KINDS,
+    Weights,
+    entry_of,
+    read_step,
+    write_step,
+)
 from clozeworks.checkpoints.whole_folder import write_json
 from clozeworks.config import read_any_json, read_json
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads.pooling import check_modes
-from clozeworks.errors import CheckpointError, UnknownName, nearest
+from clozeworks.core.heads.sentence_vectors import (
+    NAME,
+    SentenceVectors,
+    TruncateDim,
+    UnitLength,
+    VectorStep,
+)
+from clozeworks.core.model import Model
+from clozeworks.errors import CheckpointError, SettingError, Stated, UnknownName, nearest, shown
 
 TRANSFORMER = "sentence_bert_config.json"
 PROMPTS = "config_sentence_transformers.json"
+TRUNCATE = "truncate_dim"
 # Our name of a mode, and theirs in the newer files (one key with a name or a list of names).
 _MODES = {
     "first": "cls",
@@ -35,16 +53,19 @@ _FLAGS = {f"pooling_mode_{name}{_ENDINGS.get(name, '')}": mode for name, mode in
 
 @dataclass(frozen=True)
 class Pooling:
-    """How token vectors become one vector per text."""
+    """How token vectors become one vector per text: pooled, then step by step, then scaled."""
 
     modes: tuple[str, ...] = ("mean",)
     normalize: bool = False
+    """Whether the last step scales vectors to length 1."""
     max_length: int | None = None
     """The longest text, in tokens, the sentence model was made for."""
     lowercase: bool = False
     """Whether texts are read in small letters, whatever the tokenizer does."""
     include_prompt: bool = True
     """Whether the tokens of a prompt count in the vector."""
+    steps: tuple[VectorStep, ...] = ()
+    """What happens between pooling and scaling, such as a dense layer."""
     stated: bool = False
     """Whether the folder says so, or it is our default."""
 
@@ -54,10 +75,27 @@ class Pooling:
     def __str__(self) -> str:
         small = ", texts in small letters" if self.lowercase else ""
         prompt = "" if self.include_prompt else ", the prompt left out"
+        steps = "".join(f", then {step}" for step in self.steps)
         scaled = ", scaled to length 1" if self.normalize else ""
         usual = "the default of decoders" if self.modes == ("last",) else "the default"
         source = "as the model folder says" if self.stated else usual
-        return f"{' + '.join(self.modes)} pooling{small}{prompt}{scaled} ({source})"
+        return f"{' + '.join(self.modes)} pooling{small}{prompt}{steps}{scaled} ({source})"
+
+    @property
+    def chain(self) -> SentenceVectors:
+        """Everything that is computed, as a spec."""
+        last = (UnitLength(),) if self.normalize else ()
+        return SentenceVectors(modes=self.modes, steps=(*self.steps, *last))
+
+    def truncated(self, width: int) -> "Pooling":
+        """The same, with the first dimensions alone; vectors are scaled after that, if at all."""
+        return replace(self, steps=(*self.steps, TruncateDim(width=width)))
+
+    def with_chain(self, chain: SentenceVectors) -> "Pooling":
+        """The same for texts, with another chain for vectors."""
+        normalize = chain.steps[-1:] == (UnitLength(),)
+        steps = chain.steps[:-1] if normalize else chain.steps
+        return replace(self, modes=chain.modes, steps=steps, normalize=normalize, stated=True)
 
 
 def usual_pooling(blueprint: Blueprint) -> Pooling:
@@ -67,6 +105,56 @@ def usual_pooling(blueprint: Blueprint) -> Pooling:
     """
     is_decoder = blueprint.decoder is None and blueprint.can_generate
     return Pooling(modes=("last",)) if is_decoder else Pooling()
+
+
+def stated_pooling(pooling: Pooling, blueprint: Blueprint) -> Pooling:
+    """A pooling with the steps that the model's own head computes; without any if it has none."""
+    head = blueprint.heads.get(NAME)
+    if isinstance(head, SentenceVectors):
+        return pooling.with_chain(head)
+    return replace(pooling, steps=()) if pooling.steps else pooling
+
+
+def set_pooling(model: Model, pooling: Pooling) -> None:
+    """Gives a model the head that a pooling needs, and takes away one that it does not need.
+
+    Raises:
+        SettingError: If a step has weights that the model does not have.
+    """
+    if not pooling.steps:
+        model.set_head(NAME, None)
+        return
+    module = pooling.chain.build(model.blueprint.width, model.blueprint.embeddings)
+    have = model.sentence.steps.state_dict() if model.sentence else {}
+    need = module.steps.state_dict()
+    if {name: value.shape for name, value in need.items()} != {
+        name: value.shape for name, value in have.items()
+    }:
+        steps = Stated(", ".join(map(str, pooling.steps)))
+        rule = "the model has no weights for it"
+        raise SettingError("pooling.steps", steps, rule, "take the steps of `model.pooling`")
+    module.steps.load_state_dict(have, assign=True)
+    model.set_head(NAME, pooling.chain, module.train(model.training))
+
+
+def add_steps(
+    model: Model, pooling: Pooling, weights: Sequence[Weights], dtype: torch.dtype | None = None
+) -> None:
+    """Gives a model the head of a pooling with steps.
+
+    Args:
+        model: The model; it is changed.
+        pooling: The pooling, with its steps.
+        weights: The weights of each step.
+        dtype: What weights are converted to; they stay as they are if not given.
+    """
+    module = pooling.chain.build(model.blueprint.width, model.blueprint.embeddings)
+    for step, own in zip(module.steps, weights, strict=False):  # a last scaling has none
+        state = {
+            name: tensor if dtype is None else tensor.to(dtype) for name, tensor in own.items()
+        }
+        step.load_state_dict(state, assign=True)
+    model.set_head(NAME, pooling.chain, module.train(model.training))
 
 
 class PromptPrefix(NamedTuple):
@@ -117,55 +205,77 @@ def read_prompts(folder: Path) -> Prompts:
     texts = {name: text or "" for name, text in ({"query": "", "document": ""} | stated).items()}
     if not (folder / "modules.json").exists():
         return Prompts(texts, file=file)
-    if file.get("truncate_dim") is not None:
-        raise CheckpointError(
-            f"{path}: truncate_dim is {file['truncate_dim']!r}; it would change every vector and "
-            f"Clozeworks does not compute it; remove the key, and cut the vectors yourself."
-        )
     default = file.get("default_prompt_name")
     if default is not None and (not isinstance(default, str) or default not in texts):
         raise UnknownName(f"{path}: default_prompt_name", str(default), texts)
     return Prompts(texts, default, file)
 
 
-def write_prompts(folder: Path, prompts: Prompts) -> None:
-    """Writes the file again, if the folder had one."""
-    if prompts.file:
-        write_json(folder / PROMPTS, prompts.file)
+def write_prompts(folder: Path, prompts: Prompts, truncate_dim: int | None = None) -> None:
+    """Writes the file again, if the folder had one, or if it is needed to truncate vectors."""
+    content = {key: value for key, value in prompts.file.items() if key != TRUNCATE}
+    content |= {} if truncate_dim is None else {TRUNCATE: truncate_dim}
+    if content:
+        write_json(folder / PROMPTS, content)
 
 
-def read_pooling(folder: Path, default: Pooling) -> Pooling:
-    """The pooling that the folder states, or the default."""
+def read_pooling(folder: Path, default: Pooling, width: int) -> tuple[Pooling, list[Weights]]:
+    """The pooling that the folder states, or the default, and the weights of its steps.
+
+    Args:
+        folder: The folder of the model.
+        default: What counts if it states none.
+        width: The width of the model.
+
+    Raises:
+        CheckpointError: If the folder has a step that is not computed here, or damaged files.
+    """
     file = folder / "modules.json"
     if not file.exists():
-        return default
-    steps = read_any_json(file)
-    if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
+        return default, []
+    entries = read_any_json(file)
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise CheckpointError(f"{file} must be a JSON list of steps; restore the file.")
-    modes: tuple[str, ...] = ()
-    normalize, include_prompt = False, True
-    for step in steps:
-        kind = str(step.get("type", "")).rsplit(".", 1)[-1]
+    pooling: Pooling | None = None
+    steps: list[VectorStep] = []
+    weights: list[Weights] = []
+    for number, entry in enumerate(entries):
+        kind = str(entry.get("type", "")).rsplit(".", 1)[-1]
+        if kind == "Transformer":
+            continue
+        name = str(entry.get("path", f"{number}_{kind}"))
+        inside = name.isprintable() and (folder / name).resolve().is_relative_to(folder.resolve())
+        if not inside:
+            raise CheckpointError(
+                f"{file} names the folder {name!r}; it must be inside {folder}; restore the file."
+            )
         if kind == "Pooling":
-            name = str(step.get("path", "1_Pooling"))
-            if not (folder / name).resolve().is_relative_to(folder.resolve()):
-                raise CheckpointError(
-                    f"{file} names the folder {name!r}; it must be inside {folder}; restore the "
-                    "file."
-                )
             path = folder / name / "config.json"
             config = read_json(path)
-            modes = _modes(config, path)
-            include_prompt = config.get("include_prompt") is not False
-        elif kind == "Normalize":
-            normalize = True
-        elif kind != "Transformer":
+            include = config.get("include_prompt") is not False
+            pooling = Pooling(_modes(config, path), include_prompt=include, stated=True)
+            width *= len(pooling.modes)
+        elif kind not in KINDS:
             raise CheckpointError(
-                f"{file} names a {kind!r} step; Clozeworks computes Transformer, Pooling and "
-                f"Normalize; remove the step if you can do without it."
+                f"{file} names a {kind!r} step; Clozeworks computes Transformer, Pooling, "
+                f"{', '.join(KINDS[:-1])} and {KINDS[-1]}; remove the step if you can do without "
+                "it."
             )
-    if not modes:
+        elif pooling is None:
+            raise CheckpointError(
+                f"{file} has a {kind} step before the Pooling step; it must follow it; restore the "
+                "file."
+            )
+        else:
+            step, own = read_step(kind, folder / name, width)
+            steps.append(step)
+            weights.append(own)
+            width = step.output(width)
+    if pooling is None:
         raise CheckpointError(f"{file} has no Pooling step; add one.")
+    if (kept := _truncated(folder)) is not None:
+        steps.append(kept)
+    pooling = pooling.with_chain(SentenceVectors(modes=pooling.modes, steps=tuple(steps)))
     transformer = read_json(folder / TRANSFORMER, optional=True)
     limit = transformer.get("max_seq_length")
     if limit is not None and (type(limit) is not int or limit < 1):
@@ -173,25 +283,31 @@ def read_pooling(folder: Path, default: Pooling) -> Pooling:
             f"{folder / TRANSFORMER}: max_seq_length is {limit!r}; it must be a whole number of at "
             f"least 1."
         )
-    return Pooling(
-        modes=modes,
-        normalize=normalize,
-        max_length=limit,
-        lowercase=bool(transformer.get("do_lower_case")),
-        include_prompt=include_prompt,
-        stated=True,
-    )
+    lowercase = bool(transformer.get("do_lower_case"))
+    return replace(pooling, max_length=limit, lowercase=lowercase), weights
 
 
-def write_pooling(folder: Path, pooling: Pooling, width: int) -> None:
-    """Writes what sentence-transformers needs to load the folder."""
-    package = "sentence_transformers.models"
-    steps = [("", "Transformer"), ("1_Pooling", "Pooling")]
-    steps += [("2_Normalize", "Normalize")] if pooling.normalize else []
-    modules = [
-        {"idx": index, "name": str(index), "path": path, "type": f"{package}.{kind}"}
-        for index, (path, kind) in enumerate(steps)
-    ]
+def _truncated(folder: Path) -> TruncateDim | None:
+    """What keeps the first dimensions, if the folder says so."""
+    path = folder / PROMPTS
+    kept = read_json(path, optional=True).get(TRUNCATE)
+    if kept is None:
+        return None
+    if type(kept) is not int or not 1 <= kept < 2**31:
+        raise CheckpointError(
+            f"{path}: {TRUNCATE} is {shown(kept)}; it must be a whole number of at least 1; "
+            "correct it."
+        )
+    return TruncateDim(width=kept)
+
+
+def write_pooling(folder: Path, pooling: Pooling, model: Model) -> int | None:
+    """Writes what sentence-transformers needs to load the folder.
+
+    Returns:
+        How many dimensions remain after all modules; None if all do.
+    """
+    width = model.blueprint.width
     config: dict[str, Any] = {"word_embedding_dimension": width}
     flags = {flag: mode in pooling.modes for flag, mode in _FLAGS.items()}
     if pooling.modes == tuple(mode for flag, mode in _FLAGS.items() if flags[flag]):
@@ -199,11 +315,22 @@ def write_pooling(folder: Path, pooling: Pooling, width: int) -> None:
     else:  # flags have an order of their own; only the newer form can say another
         config["pooling_mode"] = [_MODES[mode] for mode in pooling.modes]
     config["include_prompt"] = pooling.include_prompt
-    write_json(folder / "modules.json", modules)
     write_json(folder / "1_Pooling" / "config.json", config)
+    modules = [entry_of(0, "", "Transformer"), entry_of(1, "1_Pooling", "Pooling")]
+    steps, last = pooling.chain.steps, None
+    if steps and isinstance(final := steps[-1], TruncateDim):
+        steps, last = steps[:-1], final.width
+    built = list(model.sentence.steps) if model.sentence else []
+    width *= len(pooling.modes)
+    for number, step in enumerate(steps):
+        weights = built[number].state_dict() if built else {}
+        modules.append(write_step(folder, number + 2, step, weights, width))
+        width = step.output(width)
+    write_json(folder / "modules.json", modules)
     if pooling.max_length is not None or pooling.lowercase:
         texts = {"max_seq_length": pooling.max_length, "do_lower_case": pooling.lowercase}
         write_json(folder / TRANSFORMER, texts)
+    return last
 
 
 def _modes(config: Mapping[str, Any], path: Path) -> tuple[str, ...]:

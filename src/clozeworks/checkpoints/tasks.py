@@ -15,6 +15,7 @@ from torch import nn
 from clozeworks import config as settings
 from clozeworks.checkpoints.folder import Checkpoint
 from clozeworks.core.blueprint import BESIDE, Blueprint
+from clozeworks.core.heads.sentence_vectors import NAME as SENTENCE
 from clozeworks.core.heads.vocabulary import NAME as VOCABULARY
 from clozeworks.core.initialize import initialize
 from clozeworks.core.model import Model
@@ -228,6 +229,7 @@ def _copy(
             # A vocabulary has no labels: it is the same whatever is written.
             unlabelled = (*family.inside, VOCABULARY)
             is_inside = any(name.startswith(family.paths.get(part, "-")) for part in unlabelled)
+            is_inside |= name.startswith(f"heads.{SENTENCE}.")
             if name.startswith("heads.") and not from_another and not is_inside:
                 if rows is None or None in rows:
                     continue

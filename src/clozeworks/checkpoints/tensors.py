@@ -53,10 +53,11 @@ class WeightFiles:
     answers, or end the process without a word.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, model: Path | None = None) -> None:
+        """Opens the files of a folder, which is part of that of a `model` if one is given."""
         self.folder = folder
         self._stored: dict[str, _Stored] = {}
-        for path in _files(folder):
+        for path in _files(folder, model or folder):
             with _reading(path):
                 file = path.open("rb", buffering=0)
             weakref.finalize(self, file.close)
@@ -190,7 +191,7 @@ def write_file(path: Path, weights: Mapping[str, Tensor]) -> None:
     path.chmod(mode)
 
 
-def _files(folder: Path) -> list[Path]:
+def _files(folder: Path, model: Path) -> list[Path]:
     if (folder / SINGLE).is_file():
         return [folder / SINGLE]
     if (folder / INDEX).is_file():
@@ -199,7 +200,7 @@ def _files(folder: Path) -> list[Path]:
     if pickles:
         raise CheckpointError(
             f"{folder} holds its weights as {pickles[0]}, a format that can run code when it is "
-            f"opened; Clozeworks reads only safetensors. {_conversion(folder / pickles[0])}"
+            f"opened; Clozeworks reads only safetensors. {_conversion(model / pickles[0])}"
         )
     raise CheckpointError(
         f"{folder} has no weights; it must hold {SINGLE}, or shards with {INDEX}; "

@@ -23,7 +23,7 @@ from clozeworks.storage.leftovers import claimed, temporary_path
 OURS = {"config.json", "tokenizer.json", "vocab.txt", "vocab.json"}
 # What else it may have; anything else means that the folder serves other purposes, too.
 MODEL_FILES = re.compile(
-    r"[^/]*\.(json|safetensors|txt|md|model|bin|jinja)|\.gitattributes|[0-9]_[A-Z]\w*|adapter"
+    r"[^/]*\.(json|safetensors|txt|md|model|bin|jinja)|\.gitattributes|[0-9]+_[A-Z]\w*|adapter"
 )
 
 

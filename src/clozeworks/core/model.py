@@ -3,15 +3,19 @@
 Shapes: N tokens, B texts, W width.
 """
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
 
 from clozeworks.core.attention.kv_cache import KVCache
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.context import AttentionSource, ForwardContext, Trace
-from clozeworks.core.heads import Head
+from clozeworks.core.heads import Head, HeadSpec
 from clozeworks.core.heads.mask_decoder import NAME as DECODER
 from clozeworks.core.heads.query_start import NAME as START
+from clozeworks.core.heads.sentence_vectors import NAME as SENTENCE
+from clozeworks.core.heads.sentence_vectors import SentenceVectorsModule
 from clozeworks.core.heads.vocabulary import NAME as VOCABULARY
 from clozeworks.core.heads.vocabulary import VocabularyHead
 from clozeworks.core.layers.two_stream import unseen
@@ -39,6 +43,16 @@ class Model(nn.Module):
             if isinstance(module, Head):
                 module.attach(self.pooler)
         self.tie()
+
+    def set_head(self, name: str, head: HeadSpec | None, module: nn.Module | None = None) -> None:
+        """Puts a head into a built model, in place of one of the same name, or takes it out."""
+        heads = {key: value for key, value in self.blueprint.heads.items() if key != name}
+        if name in self.heads:
+            del self.heads[name]
+        if head is not None and module is not None:
+            heads[name] = head
+            self.heads[name] = module
+        self.blueprint = replace(self.blueprint, heads=heads)
 
     def tied(self) -> dict[str, str]:
         """Names of parameters that are the same as another: copy to original."""
@@ -111,6 +125,13 @@ class Model(nn.Module):
         """The head of this name, which needs hidden states alone."""
         head = self.heads[name]
         assert isinstance(head, Head), f"{name} is run by the objective that brings it"
+        return head
+
+    @property
+    def sentence(self) -> SentenceVectorsModule | None:
+        """What makes vectors of texts, if the model has more for that than a plain pooling."""
+        head = self.heads[SENTENCE] if SENTENCE in self.heads else None  # noqa: SIM401 (no get)
+        assert isinstance(head, SentenceVectorsModule | None)
         return head
 
     @property

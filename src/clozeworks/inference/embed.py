@@ -5,11 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 
 from clozeworks.core.context import Trace
-from clozeworks.core.heads.pooling import check_modes, pool
+from clozeworks.core.heads.sentence_vectors import SentenceVectorsModule
 from clozeworks.core.model import Model
 from clozeworks.errors import InputError, SettingError
 from clozeworks.inference.loop import BatchOptions, device_of, in_batches, in_order
@@ -25,8 +24,7 @@ def embed(
     tokenizer: Tokenizer,
     texts: Sequence[str],
     *,
-    modes: Sequence[str],
-    normalize: bool,
+    chain: SentenceVectorsModule,
     max_length: int | None,
     prompt: str = "",
     pool_prompt: bool = True,
@@ -40,8 +38,7 @@ def embed(
         model: The encoder.
         tokenizer: Its tokenizer.
         texts: The texts; none may be empty.
-        modes: Poolings; their vectors are concatenated.
-        normalize: Whether vectors are scaled to length 1.
+        chain: How hidden states become vectors: pooling, and what follows it.
         max_length: The maximum number of tokens of a text, the prompt's included.
         prompt: Text put before each text.
         pool_prompt: Whether the prompt's tokens are pooled, too.
@@ -50,17 +47,15 @@ def embed(
         options: Batch size, progress, cancellation.
 
     Returns:
-        A (texts, width x modes) array in the order of the texts.
+        A (texts, width) array in the order of the texts.
 
     Raises:
         InputError: If a text is empty or too long, or if nothing but the prompt fits.
         CheckpointError: If a vector is not finite.
     """
-    check_modes(modes)
     check_texts(texts, source_locations)
     device = device_of(model)
-    width = model.blueprint.width * len(modes)
-    vectors = np.empty((len(texts), width), dtype=np.float32)
+    vectors = np.empty((len(texts), chain.width), dtype=np.float32)
     if not texts:
         return vectors
     truncate = truncate and max_length is not None
@@ -83,9 +78,9 @@ def embed(
 
     def forward(batch: list[int]) -> torch.Tensor:
         packed = pack([encoded[text] for text in batch], device)
-        pooled = pool(packed.encoded(model), packed.layout, modes, skipped)
-        check_finite(model, pooled, batch, "the vector", source_locations)
-        return F.normalize(pooled, dim=1, eps=1e-12) if normalize else pooled
+        computed: torch.Tensor = chain(packed.encoded(model), packed.layout, skipped)
+        check_finite(model, computed, batch, "the vector", source_locations)
+        return computed
 
     for batch, result in in_batches(model, lengths, forward, options):
         vectors[batch] = result.cpu().numpy()

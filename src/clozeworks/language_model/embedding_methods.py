@@ -6,6 +6,7 @@ from typing import Any, Unpack, overload
 import numpy as np
 import torch
 
+from clozeworks.core.heads.sentence_vectors import SentenceVectors, SentenceVectorsModule
 from clozeworks.data.chunks import CHUNK_ITEMS, in_chunks
 from clozeworks.data.files.texts import SourceLocations
 from clozeworks.errors import InputError, SettingError
@@ -23,6 +24,7 @@ class EmbedKeywords(BatchKeywords, total=False):
     prompt: str | None
     pooling: str | Sequence[str] | None
     normalize: bool | None
+    truncate_dim: int | None
     max_length: int | None
     truncate: bool
 
@@ -45,6 +47,7 @@ class EmbeddingMethods(LoadedCheckpoint):
         prompt: str | None = None,
         pooling: str | Sequence[str] | None = None,
         normalize: bool | None = None,
+        truncate_dim: int | None = None,
         max_length: int | None = None,
         truncate: bool = False,
         source_locations: Sequence[str] | None = None,
@@ -60,9 +63,12 @@ class EmbeddingMethods(LoadedCheckpoint):
             prompt: Text put before each text: the name of one of `model.prompts`, or any other
                 text, "" for nothing. The folder's default, if it names one, if not given.
             pooling: Other poolings than the checkpoint's: first, mean, max, mean_sqrt_length,
-                weighted_mean, last.
+                weighted_mean, last. Steps that follow the checkpoint's own, such as a dense layer,
+                are then left out.
             normalize: Whether vectors are scaled to length 1; as the checkpoint states if not
                 given.
+            truncate_dim: How many dimensions are kept, the first ones; vectors are scaled after
+                that.
             max_length: The maximum number of tokens of a text; the model's limit if not given.
             truncate: Whether longer texts are truncated; otherwise they are an error.
             source_locations: Where each text came from, for messages: `reviews.csv, row 8,412`.
@@ -74,7 +80,6 @@ class EmbeddingMethods(LoadedCheckpoint):
         Raises:
             InputError: If a text is empty or too long.
         """
-        modes = (pooling,) if isinstance(pooling, str) else pooling
         several = [texts] if isinstance(texts, str) else list(texts)
         before = self.prompts.find(prompt)
         with batch_options(options) as batching:
@@ -84,8 +89,7 @@ class EmbeddingMethods(LoadedCheckpoint):
                 several,
                 prompt=before.text if before else "",
                 pool_prompt=self.pooling.include_prompt,
-                modes=self.pooling.modes if modes is None else tuple(modes),
-                normalize=self.pooling.normalize if normalize is None else normalize,
+                chain=self._chain(pooling, normalize, truncate_dim),
                 max_length=self.limited(max_length, self.pooling.max_length),
                 truncate=truncate,
                 source_locations=source_locations,
@@ -93,6 +97,20 @@ class EmbeddingMethods(LoadedCheckpoint):
             )
         one: Vectors = vectors[0] if isinstance(texts, str) else vectors
         return one
+
+    def _chain(
+        self, pooling: str | Sequence[str] | None, normalize: bool | None, truncate_dim: int | None
+    ) -> SentenceVectorsModule:
+        """What makes vectors of hidden states: the model's own chain, or a pooling alone."""
+        own = self.model.sentence
+        if own is None or pooling is not None:
+            asked = (pooling,) if isinstance(pooling, str) else pooling
+            modes = self.pooling.modes if asked is None else asked
+            own = SentenceVectors(modes=tuple(modes)).build(
+                self.blueprint.width, self.blueprint.embeddings
+            )
+        scaled = self.pooling.normalize if normalize is None else normalize
+        return own.changed(normalize=scaled, truncate_dim=truncate_dim)
 
     def embed_chunks(
         self,

@@ -5,7 +5,7 @@ from dataclasses import replace
 from clozeworks.checkpoints.folder import Checkpoint
 from clozeworks.checkpoints.generation import max_positions_of, start_of
 from clozeworks.checkpoints.report import LoadReport
-from clozeworks.checkpoints.sentence import Pooling, Prompts
+from clozeworks.checkpoints.sentence import Pooling, Prompts, set_pooling, stated_pooling
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.model import Model
 from clozeworks.errors import SettingError, UnsupportedError
@@ -52,10 +52,11 @@ class LoadedCheckpoint:
     @property
     def pooling(self) -> Pooling:
         """How token vectors are pooled; set it to change what `embed` does and `save` writes."""
-        return self.checkpoint.pooling
+        return stated_pooling(self.checkpoint.pooling, self.blueprint)
 
     @pooling.setter
     def pooling(self, value: Pooling) -> None:
+        set_pooling(self.model, value)
         self.checkpoint.pooling = replace(value, stated=True)
 
     @property

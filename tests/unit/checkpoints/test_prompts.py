@@ -134,9 +134,8 @@ def test_a_slip_in_a_name_is_no_text(sentence_model):
             "default_prompt_name is \"['query']\"; known: document, query. Did you mean 'query'?",
         ),
         (
-            {"truncate_dim": 8},
-            "truncate_dim is 8; it would change every vector and Clozeworks does not compute it; "
-            "remove the key, and cut the vectors yourself.",
+            {"truncate_dim": 0},
+            "truncate_dim is 0; it must be a whole number of at least 1; correct it.",
         ),
     ],
 )

@@ -41,6 +41,7 @@ def embed(
     prompt: str | None = None,
     pooling: str | None = None,
     normalize: bool | None = None,
+    truncate_dim: int | None = None,
     max_length: int | None = None,
     truncate: Annotated[bool, Parameter(negative="")] = False,
     batch_tokens: int | None = None,
@@ -62,7 +63,10 @@ def embed(
             "" for none. Defaults to the default prompt of the folder, if it names one.
         pooling: first, mean, max, mean_sqrt_length, weighted_mean, last; several separated by
             commas. Defaults to what the model folder says, or else mean (last for a decoder).
+            Steps that follow the folder's own pooling, such as a dense layer, are then left out.
         normalize: Scale vectors to length 1. Defaults to what the model folder says.
+        truncate_dim: Keep so many dimensions, the first ones, before vectors are scaled; for models
+            that were trained for it (Matryoshka).
         max_length: The maximum number of tokens per text. Defaults to the model's limit.
         truncate: Truncate longer texts instead of refusing them.
         batch_tokens: Tokens per batch.
@@ -73,7 +77,7 @@ def embed(
     """
     from clozeworks.data.files.vectors import VECTOR_SUFFIXES, check_output
 
-    check_minimum(1, batch_tokens=batch_tokens)
+    check_minimum(1, batch_tokens=batch_tokens, truncate_dim=truncate_dim)
     if out is not None:
         check_output(out, overwrite=overwrite, suffixes=VECTOR_SUFFIXES)
     if resume:
@@ -86,6 +90,7 @@ def embed(
         prompt=prompt,
         pooling=modes,
         normalize=normalize,
+        truncate_dim=truncate_dim,
         max_length=max_length,
         truncate=truncate,
         batch_tokens=batch_tokens,
@@ -94,6 +99,8 @@ def embed(
     how = str(loaded.pooling) if modes is None else f"{' + '.join(modes)} pooling (as asked)"
     if normalize is not None:
         how += "; scaled to length 1 (as asked)" if normalize else "; not scaled (as asked)"
+    if truncate_dim is not None:
+        how += f"; the first {truncate_dim:,} dimensions (as asked)"
     print(f"Pooling: {how}.", file=sys.stderr)
     if before := loaded.prompts.find(prompt):
         print(f"Prompt: {before}.", file=sys.stderr)

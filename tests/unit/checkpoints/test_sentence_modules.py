@@ -1,0 +1,168 @@
+"""Modules after the pooling: what is kept, and what a damaged folder is told."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import clozeworks as cw
+from clozeworks.checkpoints.pickled import convert
+from clozeworks.errors import CheckpointError, SettingError, UnknownName
+
+TEXTS = ["the cat sat", "Paris", "the dog lay on the rug"]
+DENSE = {"in_features": 32, "out_features": 5, "bias": True}
+DENSE["activation_function"] = "torch.nn.modules.linear.Identity"
+
+
+@pytest.fixture
+def dense_model(bert_model):
+    """A folder with a dense layer, as another library may have written it."""
+    model = cw.load(bert_model)
+    model.pooling = cw.Pooling(normalize=True)
+    model.save(bert_model, overwrite=True)
+    (bert_model / "clozeworks.json").unlink()
+    entries = json.loads((bert_model / "modules.json").read_text())
+    path = "sentence_transformers.base.modules.dense.Dense"
+    entries.insert(2, {"idx": 2, "name": "2", "path": "2_Dense", "type": path})
+    (bert_model / "modules.json").write_text(json.dumps(entries))
+    (bert_model / "2_Dense").mkdir()
+    (bert_model / "2_Dense/config.json").write_text(json.dumps(DENSE))
+    weights = {"linear.weight": torch.randn(5, 32, generator=torch.manual_seed(2))}
+    weights["linear.bias"] = torch.arange(5.0)
+    save_file(weights, bert_model / "2_Dense/model.safetensors")
+    return bert_model
+
+
+def test_the_vectors_by_hand(dense_model):
+    model = cw.load(dense_model)
+    weights = load_file(dense_model / "2_Dense/model.safetensors")
+    pooled = model.embed(TEXTS, pooling="mean", normalize=False)
+    assert pooled.shape == (3, 32)  # another pooling than the folder's goes without its layer
+    expected = pooled @ weights["linear.weight"].numpy().T + np.arange(5)
+    np.testing.assert_allclose(model.embed(TEXTS, normalize=False), expected, atol=1e-5)
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(model.embed(TEXTS), expected, atol=1e-6)
+    assert model.embed([]).shape == (0, 5)
+    np.testing.assert_allclose(
+        np.linalg.norm(model.embed(TEXTS, truncate_dim=2), axis=1), 1.0, atol=1e-6
+    )
+
+
+def test_another_pooling_keeps_the_layer_or_drops_it(dense_model, tmp_path):
+    model = cw.load(dense_model)
+    before = model.embed(TEXTS, normalize=False)
+    model.pooling = replace(model.pooling, normalize=False)
+    np.testing.assert_array_equal(model.embed(TEXTS), before)
+    model.pooling = model.pooling.truncated(2)
+    np.testing.assert_array_equal(model.embed(TEXTS), before[:, :2])
+    assert str(model.pooling) == (
+        "mean pooling, then dense to 5, then the first 2 dimensions (as the model folder says)"
+    )
+    np.testing.assert_array_equal(cw.load(model.save(tmp_path / "cut")).embed(TEXTS), before[:, :2])
+    steps = model.pooling.steps
+    model.pooling = cw.Pooling()
+    assert model.embed(TEXTS).shape == (3, 32) and model.model.sentence is None
+    with pytest.raises(SettingError) as caught:
+        model.pooling = cw.Pooling(steps=steps)
+    assert str(caught.value) == (
+        "pooling.steps is dense to 5, the first 2 dimensions; the model has no weights for it; "
+        "take the steps of `model.pooling`."
+    )
+    assert not (model.save(tmp_path / "plain") / "2_Dense").exists()
+
+
+def test_the_layer_is_no_weight_of_the_encoder(dense_model, tmp_path):
+    folder = cw.load(dense_model).save(tmp_path / "again")
+    assert not any("sentence" in name for name in load_file(folder / "model.safetensors"))
+    assert "heads" not in json.loads((folder / "clozeworks.json").read_text())
+    for name in ("config.json", "model.safetensors"):
+        assert f"2_Dense/{name}" in json.loads((folder / "clozeworks.json").read_text())["files"]
+    cw.load(folder).save(folder, overwrite=True)  # a folder that may be replaced
+
+
+def test_a_task_takes_the_encoder_alone(dense_model):
+    model = cw.load(dense_model).for_task(cw.tasks.Classify(labels=("a", "b")))
+    assert model.pooling.steps == () and model.embed(TEXTS).shape == (3, 32)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (
+            {"in_features": 31},
+            "2_Dense/config.json: it takes vectors of width 31, and gets those of width 32; "
+            "restore the folder.",
+        ),
+        (
+            {"out_features": 6},
+            "2_Dense: the weight linear.weight has the shape [5, 32], and its config.json says "
+            "[6, 32]; take both from the same model.",
+        ),
+        (
+            {"out_features": "5"},
+            "2_Dense/config.json: out_features is '5'; it must be a whole number of at least 1; "
+            "restore the file.",
+        ),
+        (
+            {"bias": 1},
+            "2_Dense/config.json: bias is 1; it must be true or false; restore the file.",
+        ),
+        (
+            {"use_residual": True},
+            "2_Dense has no weight residual.weight; restore its model.safetensors.",
+        ),
+        (
+            {"module_input_name": "token_embeddings"},
+            "2_Dense/config.json: module_input_name is 'token_embeddings'; only "
+            "'sentence_embedding' is computed here, the vector of a text; use another model.",
+        ),
+    ],
+)
+def test_configs_that_do_not_fit(dense_model, change, sentence):
+    (dense_model / "2_Dense/config.json").write_text(json.dumps(DENSE | change))
+    with pytest.raises(CheckpointError) as caught:
+        cw.load(dense_model)
+    assert str(caught.value) == f"{dense_model}/{sentence}"
+
+
+@pytest.mark.parametrize("name", ["my.own.Tanh", "torch.nn.Softplus", 5])
+def test_activations_that_are_not_known(dense_model, name):
+    config = DENSE | {"activation_function": name}
+    (dense_model / "2_Dense/config.json").write_text(json.dumps(config))
+    with pytest.raises(UnknownName, match=f"activation_function is '{name}'; known: torch.nn.mod"):
+        cw.load(dense_model)
+
+
+def test_a_rate_that_is_none(dense_model):
+    entries = json.loads((dense_model / "modules.json").read_text())
+    entries.append({"path": "4_Dropout", "type": "sentence_transformers.models.Dropout"})
+    (dense_model / "modules.json").write_text(json.dumps(entries))
+    assert cw.load(dense_model).pooling.steps[-1].dropout == 0.2  # theirs without a file, too
+    (dense_model / "4_Dropout").mkdir()
+    (dense_model / "4_Dropout/config.json").write_text('{"dropout": 1}')
+    with pytest.raises(CheckpointError) as caught:
+        cw.load(dense_model)
+    assert str(caught.value) == (
+        f"{dense_model}/4_Dropout/config.json: dropout is 1; it must be a number of at least 0 and "
+        "below 1; restore the file."
+    )
+
+
+def test_pickled_weights_of_a_module_are_converted(dense_model, tmp_path):
+    weights = load_file(dense_model / "2_Dense/model.safetensors")
+    expected = cw.load(dense_model).embed(TEXTS)
+    (dense_model / "2_Dense/model.safetensors").unlink()
+    torch.save(weights, dense_model / "2_Dense/pytorch_model.bin")
+    with pytest.raises(CheckpointError) as caught:
+        cw.load(dense_model)
+    assert str(caught.value) == (
+        f"{dense_model}/2_Dense holds its weights as pytorch_model.bin, a format that can run code "
+        "when it is opened; Clozeworks reads only safetensors. Convert it once: clozeworks convert "
+        f"{dense_model} --out {dense_model}-safetensors"
+    )
+    done = convert(dense_model, tmp_path / "converted")
+    assert done.files == (dense_model / "2_Dense/pytorch_model.bin",) and done.tensors == 2
+    np.testing.assert_array_equal(cw.load(tmp_path / "converted").embed(TEXTS), expected)
