@@ -182,7 +182,8 @@ def test_an_architecture_that_is_no_name(command, bert_model):
             [{"type": "sentence_transformers.models.LSTM"}],
             {},
             "modules.json names a 'LSTM' step; Clozeworks computes Transformer, Pooling, Dense, "
-            "Normalize, LayerNorm and Dropout; remove the step if you can do without it.",
+            "Normalize, LayerNorm, Dropout and WordWeights; remove the step if you can do "
+            "without it.",
         ),
         (
             [{"type": "sentence_transformers.models.Dense"}],

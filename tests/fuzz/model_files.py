@@ -216,6 +216,22 @@ def checkpoint_readers(folder: Path) -> Iterator[tuple[str, Reader]]:
     yield "checkpoint weights", Reader(files, read, ("model.safetensors",))
     modules = tuple(name for name in files if name[0].isdigit() or name == "modules.json")
     yield "checkpoint modules", Reader(files, read, modules)
+    listed = json.loads(files["modules.json"])
+    weights = {
+        "idx": 1,
+        "name": "w",
+        "path": "1_WordWeights",
+        "type": "sentence_transformers.models.WordWeights",
+    }
+    weighted = files | {
+        "modules.json": json.dumps([listed[0], weights, *listed[1:]]).encode(),
+        "1_Pooling/config.json": b'{"pooling_mode": "mean"}',
+        "1_WordWeights/config.json": b'{"vocab": ["a", "the", "cat"], "word_weights": {"a": 0.5}, "unknown_word_weight": 1}',
+    }
+    yield (
+        "checkpoint weights of tokens",
+        Reader(weighted, read, ("modules.json", "1_WordWeights/config.json")),
+    )
     model = cw.load(at)
 
     def adapter(at: Path) -> None:

@@ -155,3 +155,45 @@ def test_half_precision(built, tmp_path):
     ours = cw.load(tmp_path / "half", dtype="float16")
     assert ours.model.sentence.steps[0].linear.weight.dtype == torch.float16
     np.testing.assert_allclose(ours.embed(TEXTS), theirs.encode(TEXTS), atol=2e-3)
+
+
+@pytest.mark.parametrize("include", [True, False])
+@pytest.mark.parametrize("family", ["bert", "roberta"])
+def test_means_weighted_by_tf_idf(tiny_models, family, include, tmp_path):
+    """Our weights there, the same folder as they save it here, with a prompt and without."""
+    ours = cw.load(tiny_models[family])
+    ours.pooling = cw.Pooling(normalize=include, include_prompt=include)
+    ours.weigh_tokens([*TEXTS, "the cat", "the dog"])
+    folder = str(ours.save(tmp_path / "ours"))
+    theirs = sentence_transformers.SentenceTransformer(folder, device="cpu")
+    same(ours.embed(TEXTS), theirs.encode(TEXTS))
+    same(ours.embed(TEXTS, prompt="the rug: "), theirs.encode(TEXTS, prompt="the rug: "))
+    assert not np.allclose(ours.embed(TEXTS, pooling="mean"), ours.embed(TEXTS), atol=1e-3)
+    theirs.save(str(tmp_path / "theirs"))
+    same(cw.load(tmp_path / "theirs").embed(TEXTS), theirs.encode(TEXTS))
+
+
+def test_words_without_a_weight(built):
+    def weights(theirs):
+        vocabulary = [ours.tokenizer.token_of(number) for number in range(ours.tokenizer.size)]
+        return theirs.WordWeights(vocabulary, {"the": 0.25, "cat": 3.0, "PARIS": 9}, 0.5)
+
+    from sentence_transformers.sentence_transformer import modules
+
+    theirs, ours = built()
+    theirs = sentence_transformers.SentenceTransformer(
+        modules=[theirs[0], weights(modules), theirs[1]], device="cpu"
+    )
+    folder = ours.name + "-weighted"
+    theirs.save(folder)
+    same(cw.load(folder).embed(TEXTS), theirs.encode(TEXTS))
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+def test_a_learned_query_is_refused_there(tiny_models, trusted, tmp_path):
+    """Rather than read as a mean."""
+    ours = cw.load(tiny_models["bert"])
+    ours.pooling = cw.Pooling(modes=("attention_mean",))
+    folder = str(ours.save(tmp_path / "ours"))
+    with pytest.raises((ValueError, ImportError), match="AttentionMean"):
+        sentence_transformers.SentenceTransformer(folder, trust_remote_code=trusted)

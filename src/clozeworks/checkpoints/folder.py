@@ -14,7 +14,7 @@ from clozeworks.checkpoints.report import LoadReport
 from clozeworks.checkpoints.sentence import (
     Pooling,
     Prompts,
-    add_steps,
+    add_head,
     read_pooling,
     read_prompts,
     stated_pooling,
@@ -134,9 +134,9 @@ def _loaded(
             f"take both from the same model."
         )
     tokenizer = _tokenizer(folder, family, blueprint, notes.get("tokenizer"), report)
-    pooling, weights = read_pooling(folder, usual_pooling(blueprint), blueprint.width)
-    if pooling.steps:
-        add_steps(model, pooling, weights, dtype)
+    pooling, weights = read_pooling(folder, usual_pooling(blueprint), blueprint)
+    if pooling.needs_head:
+        add_head(model, pooling, weights, dtype)
     return Checkpoint(
         model=model.eval(),
         family=family,
@@ -198,7 +198,9 @@ def save(
         if own:
             notes["heads"] = {name: plain(head) for name, head in own.items()}
         notes |= {key: checkpoint.notes[key] for key in KEPT if key in checkpoint.notes}
-        kept = write_pooling(temporary, pooling, checkpoint.model) if pooling.stated else None
+        kept = None
+        if pooling.stated:
+            kept = write_pooling(temporary, pooling, checkpoint.model, checkpoint.tokenizer)
         write_prompts(temporary, checkpoint.prompts, kept)
         if checkpoint.generation or blueprint.can_generate:
             write_generation(temporary, checkpoint.generation, config)

@@ -5,7 +5,7 @@
 `config_sentence_transformers.json` the prompts, and how many dimensions are kept.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,25 +13,38 @@ from typing import Any, NamedTuple
 import torch
 
 from clozeworks.checkpoints.sentence_modules import (
+    ATTENTION_KIND,
     KINDS,
+    QUERY,
+    TOKEN_WEIGHTS,
+    WEIGHTS_KIND,
     Weights,
     entry_of,
+    read_query,
     read_step,
+    read_token_weights,
+    write_query,
     write_step,
+    write_token_weights,
 )
 from clozeworks.checkpoints.whole_folder import write_json
 from clozeworks.config import read_any_json, read_json
 from clozeworks.core.blueprint import Blueprint
-from clozeworks.core.heads.pooling import check_modes
 from clozeworks.core.heads.sentence_vectors import (
+    ATTENTION_MEAN,
     NAME,
+    TF_IDF,
+    AttentionMean,
     SentenceVectors,
+    TfIdfMean,
     TruncateDim,
     UnitLength,
     VectorStep,
+    check_poolings,
 )
 from clozeworks.core.model import Model
 from clozeworks.errors import CheckpointError, SettingError, Stated, UnknownName, nearest, shown
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 TRANSFORMER = "sentence_bert_config.json"
 PROMPTS = "config_sentence_transformers.json"
@@ -70,15 +83,15 @@ class Pooling:
     """Whether the folder says so, or it is our default."""
 
     def __post_init__(self) -> None:
-        check_modes(self.modes)
+        check_poolings(self.modes)
 
     def __str__(self) -> str:
         small = ", texts in small letters" if self.lowercase else ""
         prompt = "" if self.include_prompt else ", the prompt left out"
-        steps = "".join(f", then {step}" for step in self.steps)
         scaled = ", scaled to length 1" if self.normalize else ""
         usual = "the default of decoders" if self.modes == ("last",) else "the default"
         source = "as the model folder says" if self.stated else usual
+        steps = "".join(f", then {step}" for step in self.steps)
         return f"{' + '.join(self.modes)} pooling{small}{prompt}{steps}{scaled} ({source})"
 
     @property
@@ -86,6 +99,11 @@ class Pooling:
         """Everything that is computed, as a spec."""
         last = (UnitLength(),) if self.normalize else ()
         return SentenceVectors(modes=self.modes, steps=(*self.steps, *last))
+
+    @property
+    def needs_head(self) -> bool:
+        """Whether it is more than a plain pooling and a scaling."""
+        return bool(self.steps) or self.chain.has_weights
 
     def truncated(self, width: int) -> "Pooling":
         """The same, with the first dimensions alone; vectors are scaled after that, if at all."""
@@ -119,42 +137,41 @@ def set_pooling(model: Model, pooling: Pooling) -> None:
     """Gives a model the head that a pooling needs, and takes away one that it does not need.
 
     Raises:
-        SettingError: If a step has weights that the model does not have.
+        SettingError: If the pooling or a step has weights that the model does not have.
     """
-    if not pooling.steps:
+    if not pooling.needs_head:
         model.set_head(NAME, None)
         return
     module = pooling.chain.build(model.blueprint.width, model.blueprint.embeddings)
-    have = model.sentence.steps.state_dict() if model.sentence else {}
-    need = module.steps.state_dict()
-    if {name: value.shape for name, value in need.items()} != {
-        name: value.shape for name, value in have.items()
-    }:
-        steps = Stated(", ".join(map(str, pooling.steps)))
-        rule = "the model has no weights for it"
-        raise SettingError("pooling.steps", steps, rule, "take the steps of `model.pooling`")
-    module.steps.load_state_dict(have, assign=True)
-    model.set_head(NAME, pooling.chain, module.train(model.training))
+    have = model.sentence.state_dict() if model.sentence else {}
+    if pooling.modes == (ATTENTION_MEAN,):  # which begins as a mean
+        have = {QUERY: module.state_dict()[QUERY]} | have
+    need = {name: value.shape for name, value in module.state_dict().items()}
+    if need != {name: value.shape for name, value in have.items()}:
+        parts = (*pooling.modes, *pooling.steps)
+        rule, advice = "the model has no weights for it", "take the steps of `model.pooling`"
+        if pooling.modes == (TF_IDF,):
+            advice = "call weigh_tokens with texts"
+        raise SettingError("pooling", Stated(", then ".join(map(str, parts))), rule, advice)
+    add_head(model, pooling, have)
 
 
-def add_steps(
-    model: Model, pooling: Pooling, weights: Sequence[Weights], dtype: torch.dtype | None = None
+def add_head(
+    model: Model, pooling: Pooling, weights: Weights, dtype: torch.dtype | None = None
 ) -> None:
-    """Gives a model the head of a pooling with steps.
+    """Gives a model the head of a pooling.
 
     Args:
         model: The model; it is changed.
         pooling: The pooling, with its steps.
-        weights: The weights of each step.
+        weights: The weights of the head by name.
         dtype: What weights are converted to; they stay as they are if not given.
     """
     module = pooling.chain.build(model.blueprint.width, model.blueprint.embeddings)
-    for step, own in zip(module.steps, weights, strict=False):  # a last scaling has none
-        state = {
-            name: tensor if dtype is None else tensor.to(dtype) for name, tensor in own.items()
-        }
-        step.load_state_dict(state, assign=True)
-    model.set_head(NAME, pooling.chain, module.train(model.training))
+    state = {name: value if dtype is None else value.to(dtype) for name, value in weights.items()}
+    module.load_state_dict(state, assign=True)
+    device = next(model.parameters()).device
+    model.set_head(NAME, pooling.chain, module.to(device).train(model.training))
 
 
 class PromptPrefix(NamedTuple):
@@ -219,57 +236,60 @@ def write_prompts(folder: Path, prompts: Prompts, truncate_dim: int | None = Non
         write_json(folder / PROMPTS, content)
 
 
-def read_pooling(folder: Path, default: Pooling, width: int) -> tuple[Pooling, list[Weights]]:
-    """The pooling that the folder states, or the default, and the weights of its steps.
+def read_pooling(folder: Path, default: Pooling, blueprint: Blueprint) -> tuple[Pooling, Weights]:
+    """The pooling that the folder states, or the default, and the weights of its head.
 
     Args:
         folder: The folder of the model.
         default: What counts if it states none.
-        width: The width of the model.
+        blueprint: That of the model.
 
     Raises:
         CheckpointError: If the folder has a step that is not computed here, or damaged files.
     """
     file = folder / "modules.json"
     if not file.exists():
-        return default, []
-    entries = read_any_json(file)
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise CheckpointError(f"{file} must be a JSON list of steps; restore the file.")
+        return default, {}
     pooling: Pooling | None = None
     steps: list[VectorStep] = []
-    weights: list[Weights] = []
-    for number, entry in enumerate(entries):
-        kind = str(entry.get("type", "")).rsplit(".", 1)[-1]
-        if kind == "Transformer":
-            continue
-        name = str(entry.get("path", f"{number}_{kind}"))
-        inside = name.isprintable() and (folder / name).resolve().is_relative_to(folder.resolve())
-        if not inside:
+    weights: dict[str, torch.Tensor] = {}
+    width, kinds = blueprint.width, (*KINDS, WEIGHTS_KIND, "Pooling", ATTENTION_KIND)
+    for kind, path in _modules(folder, file):
+        if kind not in kinds:
+            known = ("Transformer", "Pooling", *KINDS)
             raise CheckpointError(
-                f"{file} names the folder {name!r}; it must be inside {folder}; restore the file."
+                f"{file} names a {kind!r} step; Clozeworks computes {', '.join(known)} and "
+                f"{WEIGHTS_KIND}; remove the step if you can do without it."
             )
-        if kind == "Pooling":
-            path = folder / name / "config.json"
-            config = read_json(path)
-            include = config.get("include_prompt") is not False
-            pooling = Pooling(_modes(config, path), include_prompt=include, stated=True)
-            width *= len(pooling.modes)
-        elif kind not in KINDS:
-            raise CheckpointError(
-                f"{file} names a {kind!r} step; Clozeworks computes Transformer, Pooling, "
-                f"{', '.join(KINDS[:-1])} and {KINDS[-1]}; remove the step if you can do without "
-                "it."
-            )
-        elif pooling is None:
+        if kind in KINDS and pooling is None:
             raise CheckpointError(
                 f"{file} has a {kind} step before the Pooling step; it must follow it; restore the "
                 "file."
             )
+        if kind not in KINDS and pooling is not None:
+            raise CheckpointError(
+                f"{file} has a {kind} step after the Pooling step; restore the file."
+            )
+        if kind == WEIGHTS_KIND:
+            weights[TOKEN_WEIGHTS] = read_token_weights(path, blueprint.embeddings.tokens)
+        elif kind == ATTENTION_KIND:
+            weights[QUERY] = read_query(path, width)
+            pooling = Pooling((ATTENTION_MEAN,), include_prompt=_includes(path), stated=True)
+        elif kind == "Pooling":
+            modes = _modes(read_json(path / "config.json"), path / "config.json")
+            if TOKEN_WEIGHTS in weights:
+                if modes != ("mean",):
+                    raise CheckpointError(
+                        f"{path / 'config.json'}: {WEIGHTS_KIND} before another pooling than the "
+                        "mean are not computed here; use another model."
+                    )
+                modes = (TF_IDF,)
+            pooling = Pooling(modes, include_prompt=_includes(path), stated=True)
+            width *= len(modes)
         else:
-            step, own = read_step(kind, folder / name, width)
+            step, own = read_step(kind, path, width)
+            weights |= {f"steps.{len(steps)}.{name}": value for name, value in own.items()}
             steps.append(step)
-            weights.append(own)
             width = step.output(width)
     if pooling is None:
         raise CheckpointError(f"{file} has no Pooling step; add one.")
@@ -287,6 +307,29 @@ def read_pooling(folder: Path, default: Pooling, width: int) -> tuple[Pooling, l
     return replace(pooling, max_length=limit, lowercase=lowercase), weights
 
 
+def _modules(folder: Path, file: Path) -> Iterator[tuple[str, Path]]:
+    """The modules that a folder lists after the encoder: the kind of each, and its folder."""
+    entries = read_any_json(file)
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise CheckpointError(f"{file} must be a JSON list of steps; restore the file.")
+    for number, entry in enumerate(entries):
+        kind = str(entry.get("type", "")).rsplit(".", 1)[-1]
+        if kind == "Transformer":
+            continue
+        name = str(entry.get("path", f"{number}_{kind}"))
+        inside = name.isprintable() and (folder / name).resolve().is_relative_to(folder.resolve())
+        if not inside:
+            raise CheckpointError(
+                f"{file} names the folder {name!r}; it must be inside {folder}; restore the file."
+            )
+        yield kind, folder / name
+
+
+def _includes(path: Path) -> bool:
+    """Whether the tokens of a prompt are pooled, too."""
+    return read_json(path / "config.json").get("include_prompt") is not False
+
+
 def _truncated(folder: Path) -> TruncateDim | None:
     """What keeps the first dimensions, if the folder says so."""
     path = folder / PROMPTS
@@ -301,36 +344,59 @@ def _truncated(folder: Path) -> TruncateDim | None:
     return TruncateDim(width=kept)
 
 
-def write_pooling(folder: Path, pooling: Pooling, model: Model) -> int | None:
+def write_pooling(
+    folder: Path, pooling: Pooling, model: Model, tokenizer: Tokenizer | None
+) -> int | None:
     """Writes what sentence-transformers needs to load the folder.
+
+    Args:
+        folder: The folder of the model.
+        pooling: The pooling, with its steps.
+        model: The model that has their weights.
+        tokenizer: Its tokenizer.
 
     Returns:
         How many dimensions remain after all modules; None if all do.
     """
-    width = model.blueprint.width
-    config: dict[str, Any] = {"word_embedding_dimension": width}
-    flags = {flag: mode in pooling.modes for flag, mode in _FLAGS.items()}
-    if pooling.modes == tuple(mode for flag, mode in _FLAGS.items() if flags[flag]):
-        config |= flags
-    else:  # flags have an order of their own; only the newer form can say another
-        config["pooling_mode"] = [_MODES[mode] for mode in pooling.modes]
-    config["include_prompt"] = pooling.include_prompt
-    write_json(folder / "1_Pooling" / "config.json", config)
-    modules = [entry_of(0, "", "Transformer"), entry_of(1, "1_Pooling", "Pooling")]
+    modules = [entry_of(0, "", "Transformer")]
+    modules += _write_modes(folder, pooling, model, tokenizer)
     steps, last = pooling.chain.steps, None
     if steps and isinstance(final := steps[-1], TruncateDim):
         steps, last = steps[:-1], final.width
     built = list(model.sentence.steps) if model.sentence else []
-    width *= len(pooling.modes)
+    width = model.blueprint.width * len(pooling.modes)
     for number, step in enumerate(steps):
         weights = built[number].state_dict() if built else {}
-        modules.append(write_step(folder, number + 2, step, weights, width))
+        modules.append(write_step(folder, len(modules), step, weights, width))
         width = step.output(width)
     write_json(folder / "modules.json", modules)
     if pooling.max_length is not None or pooling.lowercase:
         texts = {"max_seq_length": pooling.max_length, "do_lower_case": pooling.lowercase}
         write_json(folder / TRANSFORMER, texts)
     return last
+
+
+def _write_modes(
+    folder: Path, pooling: Pooling, model: Model, tokenizer: Tokenizer | None
+) -> list[dict[str, Any]]:
+    """Writes the modules that pool; returns their entries in `modules.json`."""
+    head, width = model.sentence, model.blueprint.width
+    if head is not None and isinstance(head.pooling, AttentionMean):
+        return [write_query(folder, head.pooling.query, pooling.include_prompt)]
+    entries, modes = [], pooling.modes
+    if head is not None and isinstance(head.pooling, TfIdfMean):
+        entries.append(write_token_weights(folder, head.pooling.weights, tokenizer))
+        modes = ("mean",)
+    config: dict[str, Any] = {"word_embedding_dimension": width}
+    flags = {flag: mode in modes for flag, mode in _FLAGS.items()}
+    if modes == tuple(mode for flag, mode in _FLAGS.items() if flags[flag]):
+        config |= flags
+    else:  # flags have an order of their own; only the newer form can say another
+        config["pooling_mode"] = [_MODES[mode] for mode in modes]
+    config["include_prompt"] = pooling.include_prompt
+    number = len(entries) + 1
+    write_json(folder / f"{number}_Pooling" / "config.json", config)
+    return [*entries, entry_of(number, f"{number}_Pooling", "Pooling")]
 
 
 def _modes(config: Mapping[str, Any], path: Path) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The modules of sentence-transformers that follow the pooling, read and written: Dense and others.
+"""The modules of sentence-transformers around the pooling, read and written: Dense and others.
 
 Each has a folder with a `config.json` and, if it has weights, a `model.safetensors`. `modules.json`
 names its class; the older and the newer paths of a class end in the same name.
@@ -23,6 +23,7 @@ from clozeworks.core.heads.sentence_vectors import (
     VectorStep,
 )
 from clozeworks.errors import CheckpointError, UnknownName, shown
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 PACKAGE = "sentence_transformers.models"
 # Our name of an activation, and the class that torch has for it.
@@ -41,6 +42,15 @@ _ACTIVATIONS = {
 # Both `torch.nn.Tanh` and the longer path are written.
 _NAMED = {path.rpartition(".")[2]: name for name, path in _ACTIVATIONS.items()}
 _VECTOR = "sentence_embedding"
+# Modules that follow the pooling, the one that stands before it, and the one in its place.
+KINDS = ("Dense", "Normalize", "LayerNorm", "Dropout")
+WEIGHTS_KIND, ATTENTION_KIND = "WordWeights", "AttentionMean"
+# What their weights are called in the head.
+TOKEN_WEIGHTS, QUERY = "pooling.weights", "pooling.query"
+ABOUT = (
+    "A learned query weighs the tokens of a text. sentence-transformers has no such module and "
+    "refuses this folder; Clozeworks reads it."
+)
 # What a step computes with: its weights by name.
 Weights = Mapping[str, Tensor]
 
@@ -93,7 +103,67 @@ def read_step(kind: str, folder: Path, width: int) -> tuple[VectorStep, Weights]
     return step, weights
 
 
-KINDS = ("Dense", "Normalize", "LayerNorm", "Dropout")
+def read_token_weights(folder: Path, entries: int) -> Tensor:
+    """How much each entry of the vocabulary counts in a mean, (V,).
+
+    Raises:
+        CheckpointError: If the file has no such numbers.
+    """
+    path = folder / "config.json"
+    config = read_json(path)
+    words, weights = config.get("vocab"), config.get("word_weights")
+    usual = config.get("unknown_word_weight", 1)
+    if (
+        not isinstance(words, list)
+        or not isinstance(weights, dict)
+        or not all(isinstance(word, str) for word in words)
+        or not all(map(_is_weight, (usual, *weights.values())))
+    ):
+        raise CheckpointError(
+            f"{path} must have vocab, a list of tokens, and word_weights, a number of at least 0 "
+            "for each; restore the file."
+        )
+    # Compat: a token that is not there may be there in small letters.
+    found = [weights.get(word, weights.get(word.lower(), usual)) for word in words[:entries]]
+    # Rows of the embeddings without a token have any weight.
+    return torch.tensor([*found, *[usual] * (entries - len(found))], dtype=torch.float32)
+
+
+def _is_weight(value: object) -> bool:
+    return isinstance(value, int | float) and type(value) is not bool and 0 <= value < 1e30
+
+
+def write_token_weights(
+    folder: Path, weights: Tensor, tokenizer: Tokenizer | None
+) -> dict[str, Any]:
+    """Writes how much each entry counts, before a mean; returns the entry in `modules.json`."""
+    size = 0 if tokenizer is None else tokenizer.size
+    named = [tokenizer.token_of(number) for number in range(size)] if tokenizer else []
+    words = [*named, *(f"[row {number}]" for number in range(size, len(weights)))]
+    config = {
+        "vocab": words,
+        "word_weights": dict(zip(words, weights.tolist(), strict=True)),
+        "unknown_word_weight": 1.0,
+    }
+    write_json(folder / f"1_{WEIGHTS_KIND}" / "config.json", config)
+    return entry_of(1, f"1_{WEIGHTS_KIND}", WEIGHTS_KIND)
+
+
+def read_query(folder: Path, width: int) -> Tensor:
+    """The query that weighs tokens, (W,)."""
+    return _read_weights(folder, {"query": (width,)})["query"]
+
+
+def write_query(folder: Path, query: Tensor, include_prompt: bool) -> dict[str, Any]:
+    """Writes the query that weighs tokens; returns the entry in `modules.json`.
+
+    Its class is none of sentence-transformers, which refuses the folder rather than compute another
+    vector.
+    """
+    name = f"1_{ATTENTION_KIND}"
+    write_json(folder / name / "config.json", {"include_prompt": include_prompt, "about": ABOUT})
+    write_file(folder / name / SINGLE, {"query": query})
+    return entry_of(1, name, ATTENTION_KIND) | {"type": f"clozeworks.{ATTENTION_KIND}"}
 
 
 def write_step(

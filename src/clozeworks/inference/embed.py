@@ -78,7 +78,7 @@ def embed(
 
     def forward(batch: list[int]) -> torch.Tensor:
         packed = pack([encoded[text] for text in batch], device)
-        computed: torch.Tensor = chain(packed.encoded(model), packed.layout, skipped)
+        computed: torch.Tensor = chain(packed.encoded(model), packed.layout, skipped, packed.ids)
         check_finite(model, computed, batch, "the vector", source_locations)
         return computed
 

@@ -1,12 +1,18 @@
 """The methods of a language model that turn texts into vectors, and compare these."""
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Unpack, overload
 
 import numpy as np
 import torch
 
-from clozeworks.core.heads.sentence_vectors import SentenceVectors, SentenceVectorsModule
+from clozeworks.checkpoints.sentence import add_head
+from clozeworks.core.heads.sentence_vectors import (
+    TF_IDF,
+    SentenceVectors,
+    SentenceVectorsModule,
+)
 from clozeworks.data.chunks import CHUNK_ITEMS, in_chunks
 from clozeworks.data.files.texts import SourceLocations
 from clozeworks.errors import InputError, SettingError
@@ -14,6 +20,7 @@ from clozeworks.inference import embed as embedding
 from clozeworks.inference.embed import TokenVectors, Vectors
 from clozeworks.inference.loop import BatchKeywords
 from clozeworks.inference.similarity import Similarity, similarity
+from clozeworks.inference.token_weights import inverse_document_frequencies
 from clozeworks.language_model.batching import batch_options
 from clozeworks.language_model.loaded import LoadedCheckpoint
 
@@ -63,7 +70,8 @@ class EmbeddingMethods(LoadedCheckpoint):
             prompt: Text put before each text: the name of one of `model.prompts`, or any other
                 text, "" for nothing. The folder's default, if it names one, if not given.
             pooling: Other poolings than the checkpoint's: first, mean, max, mean_sqrt_length,
-                weighted_mean, last. Steps that follow the checkpoint's own, such as a dense layer,
+                weighted_mean, last (tf_idf_mean and attention_mean only of a model that has
+                weights for it). Steps that follow the checkpoint's own, such as a dense layer,
                 are then left out.
             normalize: Whether vectors are scaled to length 1; as the checkpoint states if not
                 given.
@@ -102,15 +110,20 @@ class EmbeddingMethods(LoadedCheckpoint):
         self, pooling: str | Sequence[str] | None, normalize: bool | None, truncate_dim: int | None
     ) -> SentenceVectorsModule:
         """What makes vectors of hidden states: the model's own chain, or a pooling alone."""
-        own = self.model.sentence
-        if own is None or pooling is not None:
-            asked = (pooling,) if isinstance(pooling, str) else pooling
-            modes = self.pooling.modes if asked is None else asked
-            own = SentenceVectors(modes=tuple(modes)).build(
-                self.blueprint.width, self.blueprint.embeddings
-            )
-        scaled = self.pooling.normalize if normalize is None else normalize
-        return own.changed(normalize=scaled, truncate_dim=truncate_dim)
+        own, stated = self.model.sentence, self.pooling
+        asked = (pooling,) if isinstance(pooling, str) else pooling
+        chain = SentenceVectors(modes=stated.modes if asked is None else tuple(asked))
+        if own is not None and asked is None:
+            base = own
+        elif own is not None and chain.modes == stated.modes:
+            base = own.pooling_alone()
+        elif chain.has_weights:
+            rule = f"{self.name} has no weights for it"
+            raise SettingError("pooling", chain.modes[0], rule, "use one without weights")
+        else:
+            base = chain.build(self.blueprint.width, self.blueprint.embeddings)
+        scaled = stated.normalize if normalize is None else normalize
+        return base.changed(normalize=scaled, truncate_dim=truncate_dim)
 
     def embed_chunks(
         self,
@@ -157,6 +170,33 @@ class EmbeddingMethods(LoadedCheckpoint):
             locations = SourceLocations(numbers, "text {:,}".format)
             yield chunk, self.embed(chunk, source_locations=locations, **options)
             first += len(chunk)
+
+    def weigh_tokens(self, texts: Sequence[str]) -> None:
+        """Makes the pooling a mean weighted by TF-IDF: tokens of few texts count more.
+
+        A token counts as often as it stands in a text, times ln((1 + n) / (1 + d)) + 1, if it is in
+        d of the n texts given here. `save` writes the weights into the folder. A dense layer and
+        whatever else followed the old pooling is left out.
+
+        Args:
+            texts: The texts the weights are computed from, such as those to be searched.
+
+        Raises:
+            InputError: If there is no text, or an empty one.
+        """
+        if not texts:
+            raise InputError(
+                "there are no texts; weights of tokens are counted in texts; give some."
+            )
+        embedding.check_texts(texts)
+        tokenizer = self.tokenizer.lowercased if self.pooling.lowercase else self.tokenizer
+        rows = self.blueprint.embeddings.tokens
+        weights = inverse_document_frequencies(
+            (text.ids for text in tokenizer.encode(list(texts))), rows
+        )
+        pooling = dataclasses.replace(self.pooling, modes=(TF_IDF,), steps=(), stated=True)
+        add_head(self.model, pooling, {"pooling.weights": torch.from_numpy(weights).float()})
+        self.checkpoint.pooling = pooling
 
     def similarity(
         self,

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 
 import clozeworks as cw
 from clozeworks.checkpoints.pickled import convert
-from clozeworks.errors import CheckpointError, SettingError, UnknownName
+from clozeworks.errors import CheckpointError, InputError, SettingError, UnknownName
 
 TEXTS = ["the cat sat", "Paris", "the dog lay on the rug"]
 DENSE = {"in_features": 32, "out_features": 5, "bias": True}
@@ -68,8 +68,8 @@ def test_another_pooling_keeps_the_layer_or_drops_it(dense_model, tmp_path):
     with pytest.raises(SettingError) as caught:
         model.pooling = cw.Pooling(steps=steps)
     assert str(caught.value) == (
-        "pooling.steps is dense to 5, the first 2 dimensions; the model has no weights for it; "
-        "take the steps of `model.pooling`."
+        "pooling is mean, then dense to 5, then the first 2 dimensions; the model has no weights "
+        "for it; take the steps of `model.pooling`."
     )
     assert not (model.save(tmp_path / "plain") / "2_Dense").exists()
 
@@ -166,3 +166,104 @@ def test_pickled_weights_of_a_module_are_converted(dense_model, tmp_path):
     done = convert(dense_model, tmp_path / "converted")
     assert done.files == (dense_model / "2_Dense/pytorch_model.bin",) and done.tensors == 2
     np.testing.assert_array_equal(cw.load(tmp_path / "converted").embed(TEXTS), expected)
+
+
+def test_weights_of_tokens_are_counted_in_texts(bert_model, tmp_path):
+    model = cw.load(bert_model)
+    texts = ["the cat sat", "the dog", "the cat the cat"]
+    model.weigh_tokens(texts)
+    assert str(model.pooling) == "tf_idf_mean pooling (as the model folder says)"
+    states = model.hidden_states("the cat the")
+    weights = np.array([1, 1, np.log(4 / 3) + 1, 1, 1])  # of [CLS], the, cat, the, [SEP]
+    expected = weights @ states.vectors / weights.sum()
+    np.testing.assert_allclose(model.embed("the cat the"), expected, atol=1e-5)
+    again = cw.load(model.save(tmp_path / "again"))
+    assert again.pooling == model.pooling
+    np.testing.assert_array_equal(again.embed(texts), model.embed(texts))
+    config = json.loads((tmp_path / "again/1_WordWeights/config.json").read_text())
+    assert config["word_weights"]["dog"] == pytest.approx(np.log(4 / 2) + 1)
+    assert config["word_weights"]["Paris".lower()] == pytest.approx(np.log(4) + 1)
+    with pytest.raises(InputError, match=r"^there are no texts; weights of tokens are counted in"):
+        model.weigh_tokens([])
+
+
+def test_weights_grow_with_the_vocabulary(bert_model):
+    model = cw.load(bert_model)
+    model.weigh_tokens(["the cat sat", "the dog"])
+    before = model.embed("the cat")
+    model.extend(["zyzzyva zyzzyva"] * 9, 3)
+    assert len(model.model.sentence.pooling.weights) == model.tokenizer.size
+    np.testing.assert_allclose(model.embed("the cat"), before, atol=1e-6)
+
+
+def test_a_query_begins_as_the_mean_and_is_kept(bert_model, tmp_path):
+    model = cw.load(bert_model)
+    expected = model.embed(TEXTS)
+    model.pooling = cw.Pooling(modes=("attention_mean",), include_prompt=False)
+    np.testing.assert_allclose(model.embed(TEXTS), expected, atol=1e-6)
+    with torch.no_grad():
+        model.model.sentence.pooling.query.normal_(generator=torch.manual_seed(0))
+    assert not np.allclose(model.embed(TEXTS), expected, atol=1e-4)
+    again = cw.load(model.save(tmp_path / "again"))
+    assert again.pooling == model.pooling
+    np.testing.assert_array_equal(again.embed(TEXTS), model.embed(TEXTS))
+    config = json.loads((tmp_path / "again/1_AttentionMean/config.json").read_text())
+    assert config["about"] == (
+        "A learned query weighs the tokens of a text. sentence-transformers has no such module and "
+        "refuses this folder; Clozeworks reads it."
+    )
+
+
+def test_poolings_without_weights_are_refused(bert_model):
+    model = cw.load(bert_model)
+    with pytest.raises(SettingError) as caught:
+        model.pooling = cw.Pooling(modes=("tf_idf_mean",))
+    assert str(caught.value) == (
+        "pooling is tf_idf_mean; the model has no weights for it; call weigh_tokens with texts."
+    )
+    with pytest.raises(SettingError) as caught:
+        model.embed(TEXTS, pooling="attention_mean")
+    assert str(caught.value) == (
+        f"pooling is 'attention_mean'; {bert_model} has no weights for it; use one without weights."
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (
+            {"word_weights": {"the": -1}},
+            "1_WordWeights/config.json must have vocab, a list of tokens, and word_weights, a "
+            "number of at least 0 for each; restore the file.",
+        ),
+        (
+            {"vocab": "the"},
+            "1_WordWeights/config.json must have vocab, a list of tokens, and word_weights, a "
+            "number of at least 0 for each; restore the file.",
+        ),
+    ],
+)
+def test_weights_of_tokens_that_are_none(bert_model, change, sentence):
+    model = cw.load(bert_model)
+    model.weigh_tokens(TEXTS)
+    model.save(bert_model, overwrite=True)
+    (bert_model / "clozeworks.json").unlink()
+    path = bert_model / "1_WordWeights/config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(CheckpointError) as caught:
+        cw.load(bert_model)
+    assert str(caught.value) == f"{bert_model}/{sentence}"
+
+
+def test_weights_of_tokens_before_another_pooling(bert_model):
+    model = cw.load(bert_model)
+    model.weigh_tokens(TEXTS)
+    model.save(bert_model, overwrite=True)
+    (bert_model / "clozeworks.json").unlink()
+    (bert_model / "2_Pooling/config.json").write_text('{"pooling_mode": "max"}')
+    with pytest.raises(CheckpointError) as caught:
+        cw.load(bert_model)
+    assert str(caught.value) == (
+        f"{bert_model}/2_Pooling/config.json: WordWeights before another pooling than the mean are "
+        "not computed here; use another model."
+    )

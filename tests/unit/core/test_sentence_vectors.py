@@ -90,3 +90,56 @@ def test_settings_that_do_not_exist():
         Dense(width=0)
     with pytest.raises(UnknownName, match=r"^activation is 'tan'; known: .*Did you mean 'tanh'\?"):
         Dense(width=2, activation="tan").build(3)
+
+
+def test_tokens_weighted_by_a_table():
+    chain = SentenceVectors(modes=("tf_idf_mean",)).build(6, EMBEDDINGS)
+    chain.pooling.weights = torch.arange(9.0)
+    ids = torch.tensor([3, 1, 1, 8, 2, 0, 5, 5, 4, 4, 7])
+    rows = zip(states().split([1, 7, 3]), ids.float().split([1, 7, 3]), strict=True)
+    expected = torch.stack([(w[:, None] * x).sum(0) / w.sum() for x, w in rows])
+    torch.testing.assert_close(chain(states(), LAYOUT, ids=ids), expected)
+    assert not list(chain.parameters()) and set(chain.state_dict()) == {"pooling.weights"}
+
+
+def test_tokens_weighted_by_a_query():
+    chain = SentenceVectors(modes=("attention_mean",), steps=(Dense(width=2),))
+    chain = chain.build(6, EMBEDDINGS)
+    alone = chain.pooling_alone()
+    torch.testing.assert_close(alone(states(), LAYOUT), pool(states(), LAYOUT))  # at first
+    with torch.no_grad():
+        chain.pooling.query.copy_(torch.tensor([3.0, -1, 0, 2, 5, 1]))
+    rows = states().split([1, 7, 3])
+    scores = [x @ chain.pooling.query / 6**0.5 for x in rows]
+    expected = [score.softmax(0) @ x for score, x in zip(scores, rows, strict=True)]
+    torch.testing.assert_close(alone(states(), LAYOUT), torch.stack(expected))
+    x = states(requires_grad=True)
+    chain(x, LAYOUT).sum().backward()
+    assert x.grad.abs().sum() > 0 and chain.pooling.query.grad.abs().sum() > 0
+
+
+def test_a_prompt_left_out_of_weighted_means():
+    layout, x = Layout([4, 5]), torch.randn(9, 6)
+    query = SentenceVectors(modes=("attention_mean",)).build(6, EMBEDDINGS)
+    with torch.no_grad():
+        query.pooling.query.normal_()
+    torch.testing.assert_close(
+        query(x, layout, leave_out=2), query(x[[2, 3, 6, 7, 8]], Layout([2, 3]))
+    )
+    table = SentenceVectors(modes=("tf_idf_mean",)).build(6, EMBEDDINGS)
+    table.pooling.weights = torch.arange(1.0, 10.0)
+    ids = torch.arange(9)
+    cut = table(x[[2, 3, 6, 7, 8]], Layout([2, 3]), ids=ids[[2, 3, 6, 7, 8]])
+    # As elsewhere, the prompt still counts in the sum that is divided by: only the length differs.
+    scale = torch.tensor([[7 / 10], [24 / 35]])
+    torch.testing.assert_close(table(x, layout, leave_out=2, ids=ids), cut * scale)
+
+
+def test_weighted_means_stand_alone():
+    with pytest.raises(SettingError) as caught:
+        SentenceVectors(modes=("mean", "tf_idf_mean"))
+    assert str(caught.value) == (
+        "pooling is ['mean', 'tf_idf_mean']; tf_idf_mean stands alone; name one."
+    )
+    with pytest.raises(UnknownName, match=r"attention_mean, .*Did you mean 'tf_idf_mean'\?"):
+        SentenceVectors(modes=("tfidf_mean",))

@@ -64,13 +64,22 @@ POOLINGS: dict[str, PoolingFunction] = {
 }
 
 
-def check_modes(modes: Sequence[str]) -> None:
-    """Complains about a pooling that does not exist."""
+def check_modes(modes: Sequence[str], also: Sequence[str] = ()) -> None:
+    """Complains about a pooling that does not exist, here or elsewhere."""
     if not modes:
-        raise SettingError("pooling", (), f"name at least one of: {', '.join(POOLINGS)}")
+        raise SettingError("pooling", (), f"name at least one of: {', '.join((*POOLINGS, *also))}")
     for mode in modes:
         if mode not in POOLINGS:
-            raise UnknownName("pooling", mode, POOLINGS)
+            raise UnknownName("pooling", mode, (*POOLINGS, *also))
+
+
+def without_first(x: Tensor, layout: Layout, count: int) -> tuple[Tensor, Layout]:
+    """Packed tokens (N, W) without so many at the beginning of every text; each must have more."""
+    assert all(length > count for length in layout.lengths), "no tokens, no vector"
+    if not count:
+        return x, layout
+    kept = x[layout.positions(x.device) >= count]
+    return kept, Layout([length - count for length in layout.lengths])
 
 
 def pool(x: Tensor, layout: Layout, modes: Sequence[str] = ("mean",), leave_out: int = 0) -> Tensor:
@@ -80,10 +89,7 @@ def pool(x: Tensor, layout: Layout, modes: Sequence[str] = ("mean",), leave_out:
     text are left out, and every text must have one more.
     """
     check_modes(modes)
-    assert all(length > leave_out for length in layout.lengths), "no tokens, no vector"
-    if leave_out:
-        x = x[layout.positions(x.device) >= leave_out]
-        layout = Layout([length - leave_out for length in layout.lengths])
+    x, layout = without_first(x, layout, leave_out)
     # Trap: sums over long texts overflow or lose digits in half precision.
     x = x.to(torch.promote_types(x.dtype, torch.float32))
     return torch.cat([POOLINGS[mode](x, layout, leave_out) for mode in modes], dim=1)

@@ -1,27 +1,34 @@
 """One vector per text as sentence models make it: a pooling, then steps such as a dense layer.
 
+A pooling is one of those without weights, or a mean weighted by a table or by a learned query.
+
 Paper: Reimers & Gurevych 2019 (pooling); Feng et al. 2022 (a dense layer after it); Su et al. 2021
-(whitening, which is a dense layer, too); Kusupati et al. 2022 (the first dimensions alone).
+(whitening, which is a dense layer, too); Kusupati et al. 2022 (the first dimensions alone); Arora
+et al. 2017 (rare words count more); Lin et al. 2017 (a learned query weighs the tokens).
 The idea: a sentence model is a chain of small parts in an order of its own. Inference and training
 run the same chain, and gradients flow through all of it.
-Compat: parameters are called as in sentence-transformers, whose modules these are.
+Compat: parameters are called as in sentence-transformers, whose modules these are. Its WordWeights
+before a mean are `tf_idf_mean`; it has nothing like `attention_mean`.
 Used by: `embed`, and tasks that train vectors, of every family.
 
-Shapes: N tokens, B texts, W width, D width of a vector.
+Shapes: N tokens, B texts, W width, D width of a vector, V entries of the vocabulary.
 """
 
 from collections.abc import Sequence
 from typing import ClassVar
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from clozeworks.core.heads import HeadSpec
-from clozeworks.core.heads.pooling import check_modes, pool
+from clozeworks.core.heads.pooling import check_modes, pool, without_first
 from clozeworks.core.layers.activation import activation_named
 from clozeworks.core.layers.dropout import Dropout
 from clozeworks.core.layers.embeddings import Embeddings
 from clozeworks.core.layout import Layout
+from clozeworks.core.ops.segments import text_softmax, text_sums
+from clozeworks.errors import SettingError
 from clozeworks.spec import DropoutRate, PositiveInt, Slot, spec
 
 NAME = "sentence"
@@ -207,6 +214,67 @@ class VectorDropoutModule(VectorStepModule):
         return dropped
 
 
+class PlainModes(nn.Module):
+    """Poolings without weights, side by side."""
+
+    def __init__(self, modes: Sequence[str]) -> None:
+        super().__init__()
+        self.modes = tuple(modes)
+
+    def forward(self, x: Tensor, layout: Layout, leave_out: int, ids: Tensor | None) -> Tensor:
+        """Tokens (N, W) to vectors (B, M * W)."""
+        return pool(x, layout, self.modes, leave_out)
+
+
+class TfIdfMean(nn.Module):
+    """A mean that weighs each token by a number of its entry in the vocabulary."""
+
+    def __init__(self, entries: int) -> None:
+        super().__init__()
+        self.weights: Tensor
+        self.register_buffer("weights", torch.ones(entries))
+
+    def forward(self, x: Tensor, layout: Layout, leave_out: int, ids: Tensor | None) -> Tensor:
+        """Tokens (N, W) to vectors (B, W)."""
+        assert ids is not None, "the weights are those of token ids"
+        x = x.to(torch.promote_types(x.dtype, torch.float32))
+        weights = self.weights.to(x.dtype)[ids, None]  # (N, 1)
+        # Compat: a prompt that is left out still counts in the sum of the weights.
+        total = text_sums(weights, layout).clamp(min=1e-9)
+        counted = layout.positions(x.device)[:, None] >= leave_out
+        return text_sums(x * weights * counted, layout) / total
+
+
+class AttentionMean(nn.Module):
+    """A mean that weighs each token by softmax(token · query / sqrt(W)); a plain mean at first."""
+
+    begins_at_zero = True
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.query = nn.Parameter(torch.zeros(width))
+
+    def forward(self, x: Tensor, layout: Layout, leave_out: int, ids: Tensor | None) -> Tensor:
+        """Tokens (N, W) to vectors (B, W)."""
+        x, layout = without_first(x, layout, leave_out)
+        x = x.to(torch.promote_types(x.dtype, torch.float32))
+        scores = (x @ self.query.to(x.dtype) / len(self.query) ** 0.5)[:, None]  # (N, 1)
+        return text_sums(text_softmax(scores, layout) * x, layout)
+
+
+TF_IDF, ATTENTION_MEAN = "tf_idf_mean", "attention_mean"
+WEIGHTED = (TF_IDF, ATTENTION_MEAN)
+
+
+def check_poolings(modes: Sequence[str]) -> None:
+    """Complains about a pooling that does not exist, or cannot stand beside others."""
+    if len(modes) != 1 or modes[0] not in WEIGHTED:
+        for mode in modes:
+            if mode in WEIGHTED:
+                raise SettingError("pooling", tuple(modes), f"{mode} stands alone", "name one")
+        check_modes(modes, also=WEIGHTED)
+
+
 @spec
 class SentenceVectors(HeadSpec):
     """A pooling of the hidden states, and the steps that follow, in their order."""
@@ -214,29 +282,37 @@ class SentenceVectors(HeadSpec):
     paper: ClassVar[str] = "Reimers & Gurevych 2019"
 
     modes: tuple[str, ...] = ("mean",)
-    """Poolings whose results stand side by side."""
+    """Poolings whose results stand side by side; or tf_idf_mean or attention_mean alone."""
     steps: tuple[VectorStep, ...] = ()
 
     def __post_init__(self) -> None:
-        check_modes(self.modes)
+        check_poolings(self.modes)
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether its pooling has weights of its own."""
+        return self.modes[0] in WEIGHTED
 
     def build(self, width: int, embeddings: Embeddings) -> "SentenceVectorsModule":
         """Makes the module: hidden states (N, W) and their layout to vectors (B, D)."""
         pooled = width * len(self.modes)
+        pooling: nn.Module = PlainModes(self.modes)
+        if self.modes == (TF_IDF,):
+            pooling = TfIdfMean(embeddings.tokens)
+        elif self.modes == (ATTENTION_MEAN,):
+            pooling = AttentionMean(width)
         steps: list[VectorStepModule] = []
         for step in self.steps:
             steps.append(step.build(steps[-1].width if steps else pooled))
-        return SentenceVectorsModule(self.modes, pooled, steps)
+        return SentenceVectorsModule(pooling, pooled, steps)
 
 
 class SentenceVectorsModule(nn.Module):
     """A chain: pooling, then steps."""
 
-    def __init__(
-        self, modes: Sequence[str], pooled: int, steps: Sequence[VectorStepModule]
-    ) -> None:
+    def __init__(self, pooling: nn.Module, pooled: int, steps: Sequence[VectorStepModule]) -> None:
         super().__init__()
-        self.modes = tuple(modes)
+        self.pooling = pooling
         self.pooled = pooled
         self.steps = nn.ModuleList(steps)
 
@@ -245,12 +321,23 @@ class SentenceVectorsModule(nn.Module):
         """How many dimensions a vector has."""
         return self._steps()[-1].width if len(self.steps) else self.pooled
 
-    def forward(self, hidden_states: Tensor, layout: Layout, leave_out: int = 0) -> Tensor:
+    def forward(
+        self,
+        hidden_states: Tensor,
+        layout: Layout,
+        leave_out: int = 0,
+        ids: Tensor | None = None,
+    ) -> Tensor:
         """Hidden states (N, W) to vectors (B, D), in float32 or wider.
 
-        So many tokens at the beginning of every text, those of a prompt, are left out.
+        Args:
+            hidden_states: Those of all tokens.
+            layout: Where texts begin and end.
+            leave_out: How many tokens at the beginning of every text, those of a prompt, are left
+                out.
+            ids: The token ids, (N,), which `tf_idf_mean` needs.
         """
-        x = pool(hidden_states, layout, self.modes, leave_out)
+        x: Tensor = self.pooling(hidden_states, layout, leave_out, ids)
         for step in self.steps:
             x = step(x)
         return x
@@ -272,7 +359,11 @@ class SentenceVectorsModule(nn.Module):
             last.append(UnitLength())
         for step in last:
             steps.append(step.build(steps[-1].width if steps else self.pooled))
-        return SentenceVectorsModule(self.modes, self.pooled, steps).train(self.training)
+        return SentenceVectorsModule(self.pooling, self.pooled, steps).train(self.training)
+
+    def pooling_alone(self) -> "SentenceVectorsModule":
+        """The same chain without its steps."""
+        return SentenceVectorsModule(self.pooling, self.pooled, []).train(self.training)
 
     def _steps(self) -> list[VectorStepModule]:
         return [step for step in self.steps if isinstance(step, VectorStepModule)]
