@@ -156,6 +156,8 @@ def _windows(
 def _allowed(tokenizer: Tokenizer, words: Sequence[str]) -> Tensor:
     if not words:
         raise SettingError("words", words, "name at least one word, or leave it out")
+    if isinstance(words, str):
+        raise SettingError("words", words, "it must be a list of words", f"write [{words!r}]")
     ids = []
     for word in words:
         token = tokenizer.single_id(word)

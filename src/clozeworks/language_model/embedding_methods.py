@@ -15,6 +15,7 @@ from clozeworks.core.heads.sentence_vectors import (
 )
 from clozeworks.data.chunks import CHUNK_ITEMS, in_chunks
 from clozeworks.data.files.texts import SourceLocations
+from clozeworks.data.labelled.in_memory import listed_texts
 from clozeworks.errors import InputError, SettingError
 from clozeworks.inference import embed as embedding
 from clozeworks.inference.embed import TokenVectors, Vectors
@@ -88,9 +89,9 @@ class EmbeddingMethods(LoadedCheckpoint):
         Raises:
             InputError: If a text is empty or too long.
         """
-        several = [texts] if isinstance(texts, str) else list(texts)
+        several = listed_texts(texts)
         before = self.prompts.find(prompt)
-        with batch_options(options) as batching:
+        with batch_options(options, self.embed) as batching:
             vectors = embedding.embed(
                 self.model,
                 self.tokenizer.lowercased if self.pooling.lowercase else self.tokenizer,
@@ -228,7 +229,7 @@ class EmbeddingMethods(LoadedCheckpoint):
             array = given.detach().cpu().numpy() if isinstance(given, torch.Tensor) else given
             if array.dtype.kind not in "OUS":
                 return np.atleast_2d(array.astype(np.float32))
-        return self.embed([given] if isinstance(given, str) else list(given), **options)
+        return self.embed(listed_texts(given), **options)
 
     @overload
     def hidden_states(  # type: ignore[overload-overlap]
@@ -260,8 +261,8 @@ class EmbeddingMethods(LoadedCheckpoint):
             InputError: If a text is empty or too long.
             SettingError: If the model has no such layer.
         """
-        several = [texts] if isinstance(texts, str) else list(texts)
-        with batch_options(options) as batching:
+        several = listed_texts(texts)
+        with batch_options(options, self.hidden_states) as batching:
             vectors = embedding.hidden_states(
                 self.model,
                 self.tokenizer,

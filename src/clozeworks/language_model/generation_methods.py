@@ -4,10 +4,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
 from clozeworks.checkpoints.generation import ends_of, max_positions_of
-from clozeworks.errors import SET, InputError, SettingError
+from clozeworks.data.labelled.in_memory import listed_texts
+from clozeworks.errors import SET, SettingError
 from clozeworks.generate.settings import Generation
 from clozeworks.inference.generate import TextWriter
 from clozeworks.inference.streaming import StreamChunk, WrittenText
+from clozeworks.language_model.batching import shown_progress
 from clozeworks.language_model.loaded import LoadedCheckpoint
 from clozeworks.runtime.progress import Progress
 
@@ -27,7 +29,7 @@ class GenerationMethods(LoadedCheckpoint):
         *,
         settings: Generation | None = None,
         chat: bool = False,
-        progress: Progress | None = None,
+        progress: Progress | bool | None = None,
         **named: Any,
     ) -> Any:
         """Continues each prompt, or answers it.
@@ -43,7 +45,8 @@ class GenerationMethods(LoadedCheckpoint):
             settings: All settings in one object, instead of single ones by name.
             chat: Whether each prompt is a user's message: the tokenizer's chat template is applied,
                 and the assistant's turn is generated.
-            progress: Called with the number of texts done and of all texts.
+            progress: True for a bar, or a function that is called with the number of texts done and
+                of all texts.
             named: Single settings: `max_new_tokens`, `min_new_tokens`, `stop`; `sample`,
                 `temperature`, `top_k`, `top_p`, `min_p`, `typical`, `seed`; `num_beams`,
                 `length_penalty`, `early_stopping`, `num_beam_groups`, `diversity_penalty`;
@@ -57,8 +60,9 @@ class GenerationMethods(LoadedCheckpoint):
             `num_return_sequences` a list for each prompt.
         """
         chosen = _settings(settings, named)
-        several = _listed(prompts)
-        texts: list[Any] = list(self.writer(chat=chat).all(several, chosen, progress))
+        several = listed_texts(prompts, "prompts")
+        with shown_progress(progress, "texts") as shown:
+            texts: list[Any] = list(self.writer(chat=chat).all(several, chosen, shown))
         if "num_return_sequences" not in named and chosen.num_return_sequences == 1:
             texts = [sequences[0] for sequences in texts]
         return texts[0] if isinstance(prompts, str) else texts
@@ -80,7 +84,7 @@ class GenerationMethods(LoadedCheckpoint):
             An iterator over new text, with the number of its prompt; the last chunk of a text holds
             the whole of it.
         """
-        several = _listed(prompts)
+        several = listed_texts(prompts, "prompts")
         return self.writer(chat=chat).stream(several, _settings(settings, named))
 
     def writer(self, *, chat: bool = False) -> TextWriter:
@@ -103,14 +107,6 @@ class GenerationMethods(LoadedCheckpoint):
             room=max_positions_of(blueprint, checkpoint.config),
             chat=chat,
         )
-
-
-def _listed(prompts: str | Sequence[str]) -> list[str]:
-    if isinstance(prompts, str):
-        return [prompts]
-    if not isinstance(prompts, Sequence):
-        raise InputError(f"prompts is {prompts!r}; it must be a text or a list of texts; give one.")
-    return list(prompts)
 
 
 def _settings(settings: Generation | None, named: dict[str, Any]) -> Generation:

@@ -8,6 +8,7 @@ import torch
 
 from clozeworks.checkpoints.tasks import AnyTask, task_of
 from clozeworks.core.heads.vocabulary import NAME as HEAD
+from clozeworks.data.labelled.in_memory import listed_texts
 from clozeworks.errors import ClozeworksError
 from clozeworks.inference import attention as attending
 from clozeworks.inference import logits as scoring
@@ -63,7 +64,7 @@ class InspectionMethods(LoadedCheckpoint):
             token, or one for the whole text.
         """
         several, alone = _several(texts)
-        with batch_options(options) as batching:
+        with batch_options(options, self.logits) as batching:
             results = scoring.logits(
                 self.model,
                 self.tokenizer,
@@ -98,7 +99,7 @@ class InspectionMethods(LoadedCheckpoint):
             (layers, heads, tokens, tokens).
         """
         several, alone = _several(texts)
-        with batch_options(options) as batching:
+        with batch_options(options, self.attention) as batching:
             results = attending.attention(
                 self.model,
                 self.tokenizer,
@@ -182,4 +183,4 @@ def _several(texts: TextOrPair | Sequence[TextOrPair]) -> tuple[list[TextOrPair]
         first, second = texts
         if isinstance(first, str) and isinstance(second, str):
             return [(first, second)], True
-    return list(texts), False
+    return listed_texts(texts), False

@@ -56,6 +56,9 @@ class LoadedCheckpoint:
 
     @pooling.setter
     def pooling(self, value: Pooling) -> None:
+        if not isinstance(value, Pooling):
+            rule = "it must be a cw.Pooling"
+            raise SettingError("pooling", value, rule, 'write cw.Pooling(modes=("mean",))')
         set_pooling(self.model, value)
         self.checkpoint.pooling = replace(value, stated=True)
 

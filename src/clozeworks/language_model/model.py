@@ -17,7 +17,7 @@ from clozeworks.checkpoints.tasks import AnyTask, OldHead, with_task
 from clozeworks.checkpoints.vocabulary import extended
 from clozeworks.core.model import Model
 from clozeworks.data.files.file_format import FileFormat
-from clozeworks.data.labelled.in_memory import value_in_words
+from clozeworks.data.labelled.in_memory import listed_texts, value_in_words
 from clozeworks.data.labelled.labels import AskedKind
 from clozeworks.data.labelled.reading import Reading
 from clozeworks.display.notebook import progress_stream
@@ -107,12 +107,12 @@ class LanguageModel(
                 f"{self.name} has no vocabulary head, so it cannot fill gaps; use a checkpoint "
                 f"saved with its masked-language-model head."
             )
-        several = [texts] if isinstance(texts, str) else list(texts)
+        several = listed_texts(texts)
         if self.blueprint.decoder is not None:
-            with batch_options(options) as batching:
+            with batch_options(options, self.fill) as batching:
                 filled = self._fill_spans(several, top, words, source_locations, batching)
         else:
-            with batch_options(options) as batching:
+            with batch_options(options, self.fill) as batching:
                 filled = filling.fill(
                     self.model,
                     self.tokenizer,

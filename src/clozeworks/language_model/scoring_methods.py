@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Unpack, overload
 
+from clozeworks.data.labelled.in_memory import listed_texts
 from clozeworks.errors import InputError, SettingError, UnsupportedError
 from clozeworks.families.family import CHOICE_HEAD
 from clozeworks.inference import choose as choosing
@@ -84,7 +85,7 @@ class ScoringMethods(LoadedCheckpoint):
                 "texts and continuations do not match; each text needs a continuation; give two "
                 "texts, or two lists of equal length."
             )
-        several = [texts] if isinstance(texts, str) else texts
+        several = listed_texts(texts)
         limit = self.max_length
         window = limit if max_length is None else checked_length(max_length, 2, limit)
         if continuations is None and self.model.decoder is not None:
@@ -92,7 +93,7 @@ class ScoringMethods(LoadedCheckpoint):
                 f"{self.name} is an encoder-decoder, so a text by itself has no likelihood; "
                 f"give the outputs as continuations."
             )
-        with batch_options(options) as batching:
+        with batch_options(options, self.score) as batching:
             if continuations is None:
                 scores = likelihood.score_texts(
                     self.model,
@@ -104,7 +105,7 @@ class ScoringMethods(LoadedCheckpoint):
                     options=batching,
                 )
             else:
-                following = [continuations] if isinstance(continuations, str) else continuations
+                following = listed_texts(continuations, "continuations")
                 scores = likelihood.score_continuations(
                     self.model,
                     self.tokenizer,
@@ -152,7 +153,7 @@ class ScoringMethods(LoadedCheckpoint):
             source_locations: Where each text came from, for messages: `reviews.csv, row 8,412`.
             options: `batch_tokens`, `progress` and `cancelled`, as for `predict`.
         """
-        several = [texts] if isinstance(texts, str) else list(texts)
+        several = listed_texts(texts)
         if CHOICE_HEAD in self.model.heads and HEAD not in self.model.heads:
             for name, value, usual in (
                 ("template", template, TEMPLATE),
@@ -191,7 +192,7 @@ class ScoringMethods(LoadedCheckpoint):
         pairs: Sequence[tuple[str, str]],
         **options: Unpack[BatchKeywords],
     ) -> list[float]:
-        with batch_options(options) as batching:
+        with batch_options(options, self.choose) as batching:
             results = logits(
                 self.model,
                 self.tokenizer,
@@ -263,6 +264,8 @@ class ScoringMethods(LoadedCheckpoint):
             UnsupportedError: If the model is not a decoder or encoder-decoder.
         """
         self._check_generates("read its own output")
+        texts = listed_texts(texts)
+        answers = None if answers is None else listed_texts(answers, "answers")
         if (answers is None) == (self.model.decoder is not None):
             if answers is None:
                 raise InputError(
@@ -274,7 +277,7 @@ class ScoringMethods(LoadedCheckpoint):
                 f"answers has {len(answers):,} texts and texts has {len(texts):,}; each text needs "
                 f"one; give lists of equal length."
             )
-        with batch_options(options) as batching:
+        with batch_options(options, self.exposure) as batching:
             return exposure(
                 self.model,
                 self.tokenizer,

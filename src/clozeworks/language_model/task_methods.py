@@ -5,7 +5,7 @@ from typing import Any, TypeVar, Unpack, overload
 
 from clozeworks.checkpoints.tasks import AnyTask, task_of
 from clozeworks.data.labelled.columns import named_columns
-from clozeworks.data.labelled.in_memory import Frame, is_table, prediction_rows
+from clozeworks.data.labelled.in_memory import Frame, listed_texts, prediction_rows
 from clozeworks.errors import InputError, UnsupportedError
 from clozeworks.inference.loop import BatchKeywords
 from clozeworks.inference.predict import answers
@@ -18,7 +18,7 @@ from clozeworks.tasks.compare import Compare
 from clozeworks.tasks.tag import Tag, Tagged
 from clozeworks.tasks.tagging.items import WordsItem
 from clozeworks.tasks.task import Task, named_class, task_classes
-from clozeworks.tasks.text_to_text.items import ChatItem, SourceItem
+from clozeworks.tasks.text_to_text.items import ChatItem, SourceItem, is_chat
 from clozeworks.tasks.text_to_text.task import Composed, TextToText
 
 TextPair = tuple[str, str]
@@ -50,12 +50,33 @@ class TaskMethods(LoadedCheckpoint):
         return self._predict_as(Classify, texts, isinstance(texts, str), options)
 
     @overload
-    def compare(self, pairs: TextPair, **options: Any) -> Classified: ...
+    def compare(self, first: str, second: str, **options: Any) -> Classified: ...
     @overload
-    def compare(self, pairs: Sequence[TextPair] | Frame, **options: Any) -> list[Classified]: ...
-    def compare(self, pairs: TextPair | Sequence[TextPair] | Frame, **options: Any) -> Any:
-        """How the two texts of each pair are related."""
-        alone = isinstance(pairs, tuple) and len(pairs) == 2 and isinstance(pairs[0], str)
+    def compare(
+        self, first: Sequence[str], second: Sequence[str], **options: Any
+    ) -> list[Classified]: ...
+    @overload
+    def compare(self, first: TextPair, **options: Any) -> Classified: ...
+    @overload
+    def compare(self, first: Sequence[TextPair] | Frame, **options: Any) -> list[Classified]: ...
+    def compare(
+        self,
+        first: str | TextPair | Sequence[str] | Sequence[TextPair] | Frame,
+        second: str | Sequence[str] | None = None,
+        **options: Any,
+    ) -> Any:
+        """How two texts are related.
+
+        Args:
+            first: The first text, or several; or, without `second`, one pair, or several in any
+                form that `predict` takes.
+            second: The text it is compared with; one for each of the first.
+            options: As for `predict`.
+        """
+        if second is None and not isinstance(first, str):
+            alone = isinstance(first, tuple) and len(first) == 2 and isinstance(first[0], str)
+            return self._predict_as(Compare, first, alone, options)
+        pairs, alone = _paired(first, second, "first text", "second text")
         return self._predict_as(Compare, pairs, alone, options)
 
     def tag(
@@ -98,25 +119,17 @@ class TaskMethods(LoadedCheckpoint):
         """The stretch of a context that answers a question.
 
         Args:
-            question: The question, or several; or a frame of questions with their contexts.
+            question: The question, or several; or, without `context`, questions with their contexts
+                in any form that `predict` takes: a frame, or a list of dicts.
             context: The text its answer stands in; one for each question.
             options: As for `predict`.
         """
-        if context is None and is_table(question):
-            return self._predict_as(Answer, question, False, options)
-        if isinstance(question, str) and isinstance(context, str):
-            return self._predict_as(Answer, (question, context), True, options)
-        if (
-            isinstance(question, str)
-            or isinstance(context, str | None)
-            or len(question) != len(context)
-        ):
-            raise InputError(
-                "questions and contexts do not match; each question needs its context; give two "
-                "texts, or two lists of equal length."
-            )
-        pairs = [(question[number], context[number]) for number in range(len(context))]
-        return self._predict_as(Answer, pairs, False, options)
+        if context is None and not isinstance(question, str):
+            rows = prediction_rows(question, "question")
+            if not any(isinstance(row, str) for row in rows):
+                return self._predict_as(Answer, rows, False, options)
+        pairs, alone = _paired(question, context, "question", "context")
+        return self._predict_as(Answer, pairs, alone, options)
 
     @overload
     def text_to_text(self, texts: str, **options: Any) -> Composed: ...
@@ -127,8 +140,16 @@ class TaskMethods(LoadedCheckpoint):
     def text_to_text(
         self, texts: str | Sequence[str | SourceItem | ChatItem] | Frame, **options: Any
     ) -> Any:
-        """What the model writes for each text, which may be a `SourceItem` or a `ChatItem`."""
-        return self._predict_as(TextToText, texts, isinstance(texts, str), options)
+        """What the model writes for each text, which may be a `SourceItem` or a `ChatItem`.
+
+        A chat may also be a list of dicts with a role and a content; then what the assistant says
+        next is written.
+        """
+        if alone := is_chat(texts):
+            texts = {"messages": texts}
+        elif isinstance(texts, list | tuple):
+            texts = [{"messages": each} if is_chat(each) else each for each in texts]
+        return self._predict_as(TextToText, texts, alone or isinstance(texts, str), options)
 
     def _predict_as(self, kind: type[AnyTask], items: Any, alone: bool, options: Any) -> Any:
         """The predictions of one kind of task; `alone` says that `items` is a single one."""
@@ -186,7 +207,7 @@ class TaskMethods(LoadedCheckpoint):
             task = self.task_for(named_class(task))
         with in_python():
             made = task.items_from(rows, named_columns(columns, task.item_type))
-        with batch_options(options) as batching:
+        with batch_options(options, self.predict) as batching:
             return answers(
                 task,
                 self.model,
@@ -211,3 +232,21 @@ class TaskMethods(LoadedCheckpoint):
             return task
         kinds = [kind for kind in task_classes().values() if kind.item_type is type(items[0])]
         return next((each for kind in kinds if (each := task.suited_to(kind))), task)
+
+
+def _paired(first: Any, second: Any, one: str, other: str) -> tuple[Any, bool]:
+    """Two texts as a pair, or two lists of texts as pairs; and whether it is one pair.
+
+    Raises:
+        InputError: If one of the two is missing or has another length.
+    """
+    if isinstance(first, str) and isinstance(second, str):
+        return (first, second), True
+    texts = listed_texts(first, f"{one}s")
+    others = [] if second is None else listed_texts(second, f"{other}s")
+    if isinstance(first, str) or isinstance(second, str) or len(texts) != len(others):
+        raise InputError(
+            f"{one}s and {other}s do not match; each {one} needs its {other}; give two texts, or "
+            "two lists of equal length."
+        )
+    return list(zip(texts, others, strict=True)), False

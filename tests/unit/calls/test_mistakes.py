@@ -94,7 +94,7 @@ def test_a_class_that_is_no_dataclass_is_refused(start, tuned):
         (lambda model: cw.evaluate(model, FRAME, batch=3), "An argument of evaluate is 'batch'"),
         (
             lambda model: model.embed("a", batches=3),
-            "An argument is 'batches'; known: batch_tokens",
+            "An argument of embed is 'batches'; known: batch_tokens, cancelled, max_length",
         ),
         (
             lambda model: model.embed("a", progress="bar"),

@@ -133,8 +133,23 @@ def test_methods_of_other_tasks_take_frames_too(encoder):
     finder = encoder.for_task(Answer())
     asked = pandas.DataFrame({"question": ["the fox"], "context": ["a dog ran"]})
     assert finder.answer(asked) == finder.answer(["the fox"], ["a dog ran"])
+    assert finder.answer(asked.to_dict("records")) == finder.answer(asked)
     with pytest.raises(InputError, match="questions and contexts do not match"):
         finder.answer(["the fox"])
+
+
+def test_two_texts_are_compared(encoder):
+    model = encoder.for_task(Compare(labels=LABELS))
+    assert model.compare("the fox", "ran") == model.compare(("the fox", "ran"))
+    firsts, seconds = ["the fox", "a dog"], ["ran", "sat"]
+    assert model.compare(firsts, seconds) == model.compare([*zip(firsts, seconds, strict=True)])
+    for arguments in (("the fox",), (firsts, "ran"), (firsts, seconds[:1])):
+        with pytest.raises(InputError) as caught:
+            model.compare(*arguments)
+        assert str(caught.value) == (
+            "first texts and second texts do not match; each first text needs its second text; "
+            "give two texts, or two lists of equal length."
+        )
 
 
 def test_a_task_can_be_named(encoder):

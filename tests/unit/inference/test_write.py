@@ -281,7 +281,7 @@ def test_settings_that_do_not_fit_the_model(models, monkeypatch):
         model.writer().stream(["The", " cat" * 63], chosen, first=1001)
     with pytest.raises(InputError, match="prompt 1,002 has "):
         model.writer().stream(["The", " cat" * 99], write.Generation(), first=1001)
-    with pytest.raises(InputError, match="prompts is 5; it must be a text or a list of texts"):
+    with pytest.raises(InputError, match="prompts is the number 5; it must be a text, or a list"):
         model.generate(5)
     with pytest.raises(
         SettingError, match="settings is set; `max_new_tokens` is given, too; use only one"

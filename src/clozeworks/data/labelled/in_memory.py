@@ -40,6 +40,7 @@ _ASKED_FORMS = (
     "it must be a list of items, texts or rows, a frame, a dataset, a dict of columns, or the Path "
     "of a file"
 )
+_TEXT_FORMS = "it must be a text, or a list of texts"
 TRAIN = "train"
 """The split to learn from."""
 DEV_SPLITS = ("dev", "validation", "valid", "val", "eval")
@@ -149,6 +150,20 @@ def prediction_rows(data: Any, name: str = "items") -> list[Any]:
         else row
         for row in rows
     ]
+
+
+def listed_texts(data: Any, name: str = "texts") -> list[Any]:
+    """The texts that a program hands over without a task: one, a list, or a column of a frame.
+
+    Raises:
+        InputError: If it is something else. A frame would be read as the names of its columns.
+    """
+    if isinstance(data, str):
+        return [data]
+    if is_table(data) or isinstance(data, Mapping):
+        advice = "read the file first" if isinstance(data, Path) else "give one of its columns"
+        raise InputError(f"{name} is {value_in_words(data)}; {_TEXT_FORMS}; {advice}.")
+    return list(_values(data, name, _TEXT_FORMS))
 
 
 def is_table(data: Any) -> bool:

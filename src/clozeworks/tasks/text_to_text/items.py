@@ -193,6 +193,18 @@ class ChatItem(WritingItem):
         return {**named, "messages": messages(self.prompt)}
 
 
+def is_chat(data: Any) -> bool:
+    """Whether this is a chat: a list of turns, each a dict with a role and a content."""
+    return (
+        isinstance(data, list | tuple)
+        and bool(data)
+        and all(
+            isinstance(turn, Mapping) and any(turn.keys() >= {*keys} for keys in _KEYS)
+            for turn in data
+        )
+    )
+
+
 def messages(turns: Sequence[Turn]) -> list[dict[str, str]]:
     """Turns as templates and JSON take them."""
     return [{"role": turn.role, "content": turn.text} for turn in turns]
