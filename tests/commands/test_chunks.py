@@ -105,6 +105,22 @@ def test_going_on_with_another_input_is_refused(command, refused, bert, source, 
     )
 
 
+@pytest.mark.parametrize("suffix", [".npy", ".jsonl"])
+def test_going_on_with_another_model_is_refused(
+    command, refused, bert, source, tmp_path, monkeypatch, suffix
+):
+    out, partial = tmp_path / f"v{suffix}", tmp_path / f"v.partial{suffix}"
+    stopping(monkeypatch, KeyboardInterrupt(), 3)
+    command("embed", bert, source, "--out", out)
+    before = partial.read_bytes()
+    refused(
+        f"{partial} does not hold what {bert} answers; it was made with another model or other "
+        "options; give those, or begin again without --resume.",
+        *("embed", bert, source, "--out", out, "--resume", "--pooling", "max"),
+    )
+    assert partial.read_bytes() == before and not out.exists()
+
+
 @pytest.mark.parametrize(("stop", "code"), [(KeyboardInterrupt(), 130), (Terminated(143), 143)])
 def test_who_stops_at_once_leaves_nothing(
     command, bert, source, tmp_path, monkeypatch, listing, stop, code

@@ -62,13 +62,13 @@ def test_who_goes_on_gets_the_file_of_one_run(command, folder, tmp_path, stops):
     command("classify", folder, path, "--out", tmp_path / "whole.jsonl")
     stops(3)
     command("classify", folder, path, "--out", out)
-    stops(2)
+    stops(3)  # the first call answers again what is there, to see that the model is the same
     outcome = command("classify", folder, path, "--out", out, "--resume")
     assert outcome.code == 130 and len(partial.read_text().splitlines()) == 6
     assert outcome.err.startswith("\nStopped. 6 of about 9 texts, 2 of them now, in ")
     made = stops(0)
     outcome = command("classify", folder, path, "--out", out, "--resume")
-    assert outcome.code == 0 and made == [2, 1]
+    assert outcome.code == 0 and made == [2, 2, 1]
     assert outcome.err.startswith("3 texts in ")
     assert outcome.err.endswith(f" a second; 6 were answered before; answers in {out}\n")
     assert out.read_text() == (tmp_path / "whole.jsonl").read_text()
@@ -98,6 +98,25 @@ def test_going_on_is_refused_where_nothing_fits(command, refused, folder, tmp_pa
         *("classify", folder, other, "--out", out, "--resume"),
     )
     assert partial.read_text() == before and not out.exists()
+
+
+def test_going_on_with_another_model_is_refused(
+    command, refused, tiny_models, folder, tmp_path, stops
+):
+    path, out, partial = (tmp_path / name for name in ("a.txt", "o.jsonl", "o.partial.jsonl"))
+    path.write_text("".join(f"the cat {number}\n" for number in range(9)), encoding="utf-8")
+    task = Classify(labels=("bad", "good"))
+    other = cw.load(tiny_models["bert"]).for_task(task, seed=1).save(tmp_path / "other")
+    stops(3)
+    command("classify", folder, path, "--out", out)
+    before = partial.read_text()
+    refused(
+        f"{partial} does not hold what {other} answers; it was made with another model or other "
+        "options; give those, or begin again without --resume.",
+        *("classify", other, path, "--out", out, "--resume"),
+    )
+    assert partial.read_text() == before and not out.exists()
+    assert command("classify", folder, path, "--out", out, "--resume").code == 0
 
 
 def test_an_error_on_the_way_keeps_the_answers_before_it(command, folder, tmp_path, stops):

@@ -43,6 +43,29 @@ def other_input(out: Path, number: int, located: str) -> InputError:
     )
 
 
+# So many of the earlier results are computed again, to see that the model is the same.
+CHECKED = 8
+
+
+def check_same_model(out: Path, same: Sequence[bool], model: str) -> None:
+    """Insists that a partial file holds what the model answers.
+
+    Args:
+        out: The file that was to be written.
+        same: For each of its first results, whether the model answers the same now. Rounding may
+            tip the balance for some of them.
+        model: What messages call the model.
+
+    Raises:
+        InputError: If most of them are others.
+    """
+    if sum(same) * 2 < len(same):
+        raise InputError(
+            f"{partial_file(out)} does not hold what {model} answers; it was made with another "
+            "model or other options; give those, or begin again without --resume."
+        )
+
+
 @contextmanager
 def open_output(
     out: Path | None,

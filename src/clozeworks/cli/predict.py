@@ -6,6 +6,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from math import isclose
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -13,7 +16,9 @@ from cyclopts import Parameter
 
 from clozeworks.cli.inputs import TableOptions, check_minimum, print_notes
 from clozeworks.cli.outputs import (
+    CHECKED,
     check_resume,
+    check_same_model,
     open_output,
     other_input,
     partial_file,
@@ -122,7 +127,17 @@ def answer_all(
     what = task.item_type.asked_unit
     count = long = cut = read = 0
     begin = time.monotonic()
-    earlier = EarlierAnswers(options.out if options.resume else None)
+
+    def answered(items: "Sequence[Item]", progress: Any = None) -> list[Any]:
+        answers = loaded.predict(items, task, batch_tokens=options.batch_tokens, progress=progress)
+        return answers if change is None else list(map(change, answers))
+
+    def again(items: "Sequence[Item]") -> list[Any]:
+        items = list(map(task.from_input, items))
+        pairs = zip(items, answered(items), strict=True)
+        return [record_of(item, answer, top) for item, answer in pairs]
+
+    earlier = EarlierAnswers(options.out if options.resume else None, again, loaded)
 
     def done() -> str:
         total = ""
@@ -150,13 +165,9 @@ def answer_all(
             chunk = list(map(task.from_input, earlier.take(items, file)))
             if not chunk:
                 continue
-            answers = loaded.predict(
-                chunk, task, batch_tokens=options.batch_tokens, progress=tokens
-            )
+            answers = answered(chunk, tokens)
             if tokens is not None:
                 tokens.next_chunk()
-            if change is not None:
-                answers = list(map(change, answers))
             for item, answer in zip(chunk, answers, strict=True):
                 if console is None:
                     record = as_json(record_of(item, answer, top), ascii_only=escaped)
@@ -216,32 +227,58 @@ class EarlierAnswers:
 
     Args:
         out: The file that was to be written; None if nothing was done before.
+        again: From items to the records of their answers, as the model gives them now.
+        loaded: The model.
 
     Attributes:
         count: How many were taken over.
     """
 
-    def __init__(self, out: Path | None) -> None:
+    def __init__(
+        self,
+        out: Path | None,
+        again: "Callable[[Sequence[Item]], list[Any]]",
+        loaded: "LanguageModel",
+    ) -> None:
         self.count = 0
         self._out = out
+        self._again, self._loaded = again, loaded
         self._lines = iter(()) if out is None else _lines_of(partial_file(out))
 
     def take(self, items: "Sequence[Item]", file: IO[str]) -> "Sequence[Item]":
         """Writes the answers that are there already; returns the items that have none.
 
         Raises:
-            InputError: If an answer is about something else.
+            InputError: If an answer is about something else, or the first ones are another model's.
         """
-        for number, item in enumerate(items):
-            line = next(self._lines, None)
-            if line is None:
-                return items[number:]
-            assert self._out is not None
+        if self._out is None:
+            return items
+        lines = list(islice(self._lines, len(items)))
+        for number, (line, item) in enumerate(zip(lines, items, strict=False), self.count + 1):
             if source_location_of(line) != item.source_location:
-                raise other_input(self._out, self.count + 1, item.source_location)
-            file.write(line)
-            self.count += 1
-        return []
+                raise other_input(self._out, number, item.source_location)
+        if lines and not self.count:
+            first = list(map(json.loads, lines[:CHECKED]))
+            close = 1e-4 if self._loaded.dtype.itemsize >= 4 else 0.02
+            found = json.loads(as_json(self._again(items[: len(first)])))
+            same = [_alike(old, new, close) for old, new in zip(first, found, strict=True)]
+            check_same_model(self._out, same, self._loaded.name)
+        file.writelines(lines)
+        self.count += len(lines)
+        return items[len(lines) :]
+
+
+def _alike(left: Any, right: Any, close: float) -> bool:
+    """Whether two records say the same, apart from rounding."""
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(
+            _alike(value, right[name], close) for name, value in left.items()
+        )
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(partial(_alike, close=close), left, right))
+    if isinstance(left, float) and isinstance(right, float):
+        return isclose(left, right, rel_tol=close, abs_tol=close)
+    return bool(left == right)
 
 
 def _lines_of(path: Path) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +12,9 @@ from cyclopts import App, Parameter
 from clozeworks.cli.computing import ComputingOptions
 from clozeworks.cli.inputs import OpenTexts, TextOptions, check_minimum, print_notes
 from clozeworks.cli.outputs import (
+    CHECKED,
     check_resume,
+    check_same_model,
     open_output,
     other_input,
     partial_file,
@@ -156,7 +158,7 @@ class _Work:
             earlier = self._earlier()
             for chunk in self.texts.chunks:
                 self.read += len(chunk)
-                known = self._take_over(chunk, earlier, writer)
+                known = self._take_over(chunk, earlier, writer, how)
                 texts, locations = chunk.texts[known:], chunk.source_locations[known:]
                 if not texts:
                     continue
@@ -187,6 +189,7 @@ class _Work:
         chunk: "Texts",
         earlier: "Iterator[tuple[str | None, Vectors]]",
         writer: "VectorWriter",
+        how: "Mapping[str, Any]",
     ) -> int:
         """Writes the vectors of a chunk that are there already; returns how many."""
         known = list(islice(earlier, len(chunk)))
@@ -195,12 +198,33 @@ class _Work:
                 assert self.out is not None
                 location = chunk.source_locations[number]
                 raise other_input(self.out, self.before + number + 1, location)
+        if known and not self.before:
+            self._check_model(chunk, [vector for _, vector in known[:CHECKED]], how)
         if known:
             import numpy as np
 
             writer.write(chunk.texts[: len(known)], np.stack([vector for _, vector in known]))
         self.before += len(known)
         return len(known)
+
+    def _check_model(
+        self, chunk: "Texts", vectors: "Sequence[Vectors]", how: "Mapping[str, Any]"
+    ) -> None:
+        """Computes the first vectors again, to see that they are those of this model."""
+        import numpy as np
+
+        assert self.out is not None
+        count = len(vectors)
+        close = 1e-3 if self.loaded.dtype.itemsize >= 4 else 0.05
+        now = self.loaded.embed(
+            chunk.texts[:count], source_locations=chunk.source_locations[:count], **how
+        )
+        same = [
+            old.shape == new.shape
+            and bool(np.linalg.norm(old - new) <= close * np.linalg.norm(new))
+            for old, new in zip(vectors, now, strict=True)
+        ]
+        check_same_model(self.out, same, self.loaded.name)
 
     def fraction_read(self) -> float | None:
         """The fraction of the texts that has been read, if it is known how many there are."""
