@@ -1,0 +1,328 @@
+"""An index that is open: its shards, and the ways to find documents in them.
+
+Positions of documents and passages are counted through all shards. They mean nothing to the next
+program, which may find the shards in another order; ids do.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from clozeworks.arrays import BoolArray, Float32Array, Int64Array
+from clozeworks.errors import InputError, UnknownName
+from clozeworks.search.bm25 import bm25
+from clozeworks.search.codes import Binary, Codes, Coding, Int8
+from clozeworks.search.documents import IndexedDocument, SearchHit, hash_of
+from clozeworks.search.filters import Condition
+from clozeworks.search.shard import IndexShard, MappedArrays
+from clozeworks.search.state import CodingNote, IndexState, read_state
+from clozeworks.search.top_k import VectorBlock, dot_products, top_k
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """A document of a ranking: its position, its score, and the passage that fits best."""
+
+    document: int
+    score: float
+    passage: int
+
+
+class DocumentStore:
+    """The documents of an index.
+
+    Args:
+        folder: The folder of the index.
+        state: What `index.json` says, if it was read before.
+
+    Raises:
+        InputError: If it is not an index, or damaged.
+    """
+
+    def __init__(self, folder: Path, state: IndexState | None = None) -> None:
+        self.folder = folder
+        self.state = state or read_state(folder)
+        self.shards = [IndexShard(folder, note, self.state.width) for note in self.state.shards]
+        sizes = [shard.note.documents for shard in self.shards]
+        self._documents = np.cumsum([0, *sizes])
+        self._passages = np.cumsum([0, *(shard.note.passages for shard in self.shards)])
+        self._codes: dict[int, Codes] = {}
+
+    def __len__(self) -> int:
+        return sum(int(shard.alive.sum()) for shard in self.shards)
+
+    @property
+    def passages(self) -> int:
+        """How many passages there are, those of removed documents included."""
+        return int(self._passages[-1])
+
+    @cached_property
+    def _single(self) -> bool:
+        """Whether every document is one passage."""
+        return bool(self._documents[-1] == self._passages[-1])
+
+    def documents(self) -> Iterator[IndexedDocument]:
+        """Every document, in the order of the shards."""
+        for shard in self.shards:
+            for row in np.flatnonzero(shard.alive).tolist():
+                yield shard.document(row)
+
+    def document(self, position: int) -> IndexedDocument:
+        """The document at a position."""
+        shard, row = self._place(self._documents, position)
+        return shard.document(row)
+
+    def document_id(self, position: int) -> str:
+        """The id of the document at a position."""
+        shard, row = self._place(self._documents, position)
+        return shard.id(row)
+
+    def find(self, ids: Sequence[str]) -> dict[str, int]:
+        """The positions of the documents with ids; those that are not there are left out."""
+        wanted = {hash_of(name): name for name in ids}
+        found = {}
+        for number, shard in enumerate(self.shards):
+            hashes = shard.hashes("id_hashes")
+            there = np.isin(hashes, np.array([*wanted], hashes.dtype)) & shard.alive
+            for row in np.flatnonzero(there).tolist():
+                found[shard.id(row)] = int(self._documents[number]) + row
+        return found
+
+    def matching(self, conditions: Sequence[Condition]) -> list[BoolArray] | None:
+        """Which documents of each shard meet all conditions; None without any.
+
+        Raises:
+            UnknownName: If no document has a column of the name.
+        """
+        if not conditions:
+            return None
+        seen: set[str] = set()
+        masks = []
+        for shard in self.shards:
+            mask = np.zeros(shard.note.documents, np.bool_)
+            for row in np.flatnonzero(shard.alive).tolist():
+                columns, _ = shard.record(row)
+                seen |= columns.keys()
+                mask[row] = all(condition.holds(columns) for condition in conditions)
+            masks.append(mask)
+        for condition in conditions:
+            if condition.column not in seen:
+                raise UnknownName("where", condition.column, seen)
+        return masks
+
+    def by_words(
+        self, query: str, k: int, matching: Sequence[BoolArray] | None = None
+    ) -> list[Ranking]:
+        """The documents with the words of a query, by BM25; the passage is the first one."""
+        alive = [shard.alive for shard in self.shards]
+        for shard in self.shards:
+            shard.check()
+        positions, scores = bm25(query, [shard.postings for shard in self.shards], alive)
+        if matching is not None:
+            kept = np.concatenate(matching)[positions]
+            positions, scores = positions[kept], scores[kept]
+        if len(scores) > k:  # those that tie with the last one stay until ids decide
+            least = np.partition(scores, len(scores) - k)[len(scores) - k]
+            positions, scores = positions[scores >= least], scores[scores >= least]
+        ranked = sorted(
+            zip(positions.tolist(), scores.tolist(), strict=True),
+            key=lambda found: (-found[1], self.document_id(found[0])),
+        )
+        return [
+            Ranking(position, score, self._first_passage(position))
+            for position, score in ranked[:k]
+        ]
+
+    def by_vectors(
+        self,
+        queries: Float32Array,
+        k: int,
+        matching: Sequence[BoolArray] | None = None,
+        *,
+        exact: bool = False,
+    ) -> list[list[Ranking]]:
+        """The documents whose best passage is nearest to each query.
+
+        Args:
+            queries: (Q, W).
+            k: How many documents.
+            matching: Which documents of each shard count; all if not given.
+            exact: Whether codes are not used, if there are some. They are not used with `matching`.
+        """
+        coding = None if exact or matching is not None else self.coding
+        results: list[list[Ranking]] = [[] for _ in queries]
+        left = list(range(len(queries)))
+        wanted = k if self._single else 2 * k
+        while left:
+            found = self._nearest(queries[left], wanted, matching, coding)
+            again = []
+            for number, (positions, scores) in zip(left, found, strict=True):
+                results[number] = self._of_documents(positions, scores)[:k]
+                # A long document may have taken the places of others.
+                if len(results[number]) < k and len(positions) == wanted:
+                    again.append(number)
+            left, wanted = again, 4 * wanted
+        return results
+
+    def _of_documents(self, positions: Int64Array, scores: Float32Array) -> list[Ranking]:
+        """Each document of a ranking of passages once, with the best of its passages."""
+        best: dict[int, Ranking] = {}
+        for passage, score in zip(positions.tolist(), scores.tolist(), strict=True):
+            document = self.owner(passage)
+            if document not in best:
+                best[document] = Ranking(document, score, passage)
+        return list(best.values())
+
+    def _nearest(
+        self,
+        queries: Float32Array,
+        k: int,
+        matching: Sequence[BoolArray] | None,
+        coding: Coding | None,
+    ) -> list[tuple[Int64Array, Float32Array]]:
+        """The nearest passages of each query, and their scores."""
+        if coding is None:
+            return top_k(queries, partial(self._blocks, matching), k, self._keys)
+        blocks = partial(self._code_blocks, coding)
+        by_code = top_k(queries, blocks, k * coding.oversampling, _positions)
+        return [
+            self.rescored(query, positions, k)
+            for query, (positions, _) in zip(queries, by_code, strict=True)
+        ]
+
+    def rescored(
+        self, query: Float32Array, positions: Int64Array, k: int
+    ) -> tuple[Int64Array, Float32Array]:
+        """The best k of some passages by their vectors."""
+        scores = self.vectors_at(positions) @ query
+        keys = self._keys(positions)
+        order = sorted(range(len(scores)), key=lambda index: (-scores[index], keys[index]))[:k]
+        return positions[order], scores[order]
+
+    def vectors_at(self, positions: Int64Array) -> Float32Array:
+        """The vectors of passages."""
+        vectors = np.empty((len(positions), self.state.width), np.float32)
+        owners = np.searchsorted(self._passages, positions, side="right") - 1
+        for number in np.unique(owners).tolist():
+            rows = np.flatnonzero(owners == number)
+            self.shards[number].check()
+            vectors[rows] = self.shards[number].vectors[positions[rows] - self._passages[number]]
+        return vectors
+
+    def blocks(self) -> Iterator[tuple[int, Float32Array, BoolArray]]:
+        """All vectors, shard by shard: the position of the first, the vectors, which count."""
+        for number, shard in enumerate(self.shards):
+            shard.check()
+            yield int(self._passages[number]), shard.vectors, shard.alive[shard.owners]
+
+    def _blocks(self, matching: Sequence[BoolArray] | None) -> Iterator[VectorBlock]:
+        for number, (first, vectors, alive) in enumerate(self.blocks()):
+            if matching is not None:
+                alive = matching[number][self.shards[number].owners]
+            if not alive.any():
+                continue
+            kept = None if alive.all() else alive
+            yield VectorBlock(first, dot_products(vectors), len(vectors), kept)
+
+    @cached_property
+    def coding(self) -> Coding | None:
+        """How vectors are written as codes; None unless every shard has codes."""
+        note = self.state.coding
+        if note is None or any(shard.note.codes is None for shard in self.shards):
+            return None
+        return read_coding(note, self.state.width)
+
+    def _code_blocks(self, coding: Coding) -> Iterator[VectorBlock]:
+        for number, (first, vectors, alive) in enumerate(self.blocks()):
+            scores = _code_scores(coding, self._codes_of(number, coding))
+            yield VectorBlock(first, scores, len(vectors), None if alive.all() else alive)
+
+    def _codes_of(self, number: int, coding: Coding) -> Codes:
+        if number not in self._codes:
+            shard = self.shards[number].note
+            assert shard.codes is not None
+            mapped = MappedArrays(self.folder / shard.codes.file, shard.codes.bytes)
+            flat = mapped.array("codes", np.uint8, shard.passages * coding.width())
+            self._codes[number] = flat.reshape(shard.passages, coding.width())
+        return self._codes[number]
+
+    def owner(self, passage: int) -> int:
+        """The document of a passage."""
+        number = int(np.searchsorted(self._passages, passage, side="right")) - 1
+        row = int(self.shards[number].owners[passage - self._passages[number]])
+        return int(self._documents[number]) + row
+
+    def _first_passage(self, position: int) -> int:
+        number = int(np.searchsorted(self._documents, position, side="right")) - 1
+        row = position - int(self._documents[number])
+        return int(self._passages[number]) + int(self.shards[number].passages(row).start)
+
+    def passages_of(self, position: int) -> list[int]:
+        """The passages of a document."""
+        number = int(np.searchsorted(self._documents, position, side="right")) - 1
+        rows = self.shards[number].passages(position - int(self._documents[number]))
+        first = int(self._passages[number])
+        return list(range(first + rows.start, first + rows.stop))
+
+    def passage_text(self, passage: int) -> str:
+        """The text of a passage."""
+        shard, row = self._place(self._passages, passage)
+        begin, end = shard.span(row)
+        return shard.text(int(shard.owners[row]))[begin:end]
+
+    def hit(self, found: Ranking, ranks: dict[str, int] | None = None) -> SearchHit:
+        """A ranked document as it is shown."""
+        document = self.document(found.document)
+        shard, row = self._place(self._passages, found.passage)
+        begin, end = shard.span(row)
+        return SearchHit(
+            id=document.id,
+            score=found.score,
+            passage=document.text[begin:end],
+            begin=begin,
+            end=end,
+            columns=dict(document.columns),
+            source_location=document.source_location,
+            ranks=ranks or {},
+        )
+
+    def _keys(self, positions: Int64Array) -> list[tuple[str, int]]:
+        keys = []
+        for position in positions.tolist():
+            shard, row = self._place(self._passages, position)
+            keys.append((shard.id(int(shard.owners[row])), row))
+        return keys
+
+    def _place(self, firsts: Int64Array, position: int) -> tuple[IndexShard, int]:
+        number = int(np.searchsorted(firsts, position, side="right")) - 1
+        return self.shards[number], position - int(firsts[number])
+
+
+def _positions(positions: Int64Array) -> list[int]:
+    return [*map(int, positions)]
+
+
+def _code_scores(coding: Coding, codes: Codes) -> Callable[[torch.Tensor], torch.Tensor]:
+    return lambda queries: coding.scores(queries, codes)
+
+
+def read_coding(note: CodingNote, width: int) -> Coding:
+    """The coding that an index notes.
+
+    Raises:
+        InputError: If its numbers are not those of vectors of a width.
+    """
+    numbers = {name: np.array(values, np.float32) for name, values in note.numbers.items()}
+    names = {"int8": {"low", "step"}, "binary": {"mean"}}[note.kind]
+    if numbers.keys() != names or any(len(values) != width for values in numbers.values()):
+        raise InputError(
+            f"the index notes codes of kind {note.kind} and not what they need; build the index "
+            "again with --overwrite."
+        )
+    if note.kind == "int8":
+        return Int8(low=numbers["low"], step=numbers["step"])
+    return Binary(mean=numbers["mean"])

@@ -1,0 +1,334 @@
+"""Adds documents to an index and removes them.
+
+Only new texts are embedded: the vectors of a text that is or was in one of the shards are copied.
+After each shard the index is written down, so whoever stops the work keeps what is written, and the
+same call goes on with what is missing. Memory holds one shard and the hashes of all documents.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clozeworks.arrays import Float32Array, Int64Array
+from clozeworks.data.chunks import in_chunks
+from clozeworks.search.documents import HASH_BYTES, IndexedDocument, Passage, hash_of
+from clozeworks.search.shard import (
+    SUFFIX,
+    IndexShard,
+    ShardNote,
+    removed_bits,
+    write_shard,
+)
+from clozeworks.search.state import IndexState, remove_unnamed, write_state
+from clozeworks.storage.locks import locked
+
+# A shard has about so many passages: 12 MB of vectors of width 384.
+SHARD_PASSAGES = 8_192
+SHARD_CHARACTERS = 32_000_000
+
+# From texts to their passages, and a vector for each passage, one text after the other.
+EmbedTexts = Callable[[Sequence[IndexedDocument]], tuple[list[list[Passage]], Float32Array]]
+Hashes = NDArray[np.bytes_]
+_HASHES = f"S{HASH_BYTES}"
+
+
+@dataclass
+class AddedCounts:
+    """What became of the documents that were to be added."""
+
+    documents: int = 0
+    """All of them."""
+    kept: int = 0
+    """Those that were in the index already, as they are."""
+    copied: int = 0
+    """Those whose text was known, under another id or with other columns."""
+    embedded: int = 0
+    """Those whose text was new."""
+    replaced: int = 0
+    """Those that took the place of another text with their id."""
+    removed: int = 0
+    """Documents that were removed."""
+
+
+class _Sorted:
+    """Hashes in ascending order, and the row of each."""
+
+    def __init__(self, hashes: Hashes) -> None:
+        self._order = np.argsort(hashes, kind="stable")
+        self._hashes = hashes[self._order]
+
+    def find(self, wanted: Hashes) -> Int64Array:
+        """The row of each wanted hash; -1 where there is none."""
+        places = np.searchsorted(self._hashes, wanted)
+        inside = np.minimum(places, len(self._hashes) - 1)
+        return np.where(self._hashes[inside] == wanted, self._order[inside], -1)
+
+
+class IndexWriter:
+    """An index that is being written.
+
+    Args:
+        folder: Its folder, which nobody else may be writing to; see `writing`.
+        state: What the index says of itself so far.
+    """
+
+    def __init__(self, folder: Path, state: IndexState) -> None:
+        self.folder = folder
+        self.state = state
+        self._shards: list[IndexShard] = []
+        self._ids: list[_Sorted] = []
+        self._texts: list[_Sorted] = []
+        for note in state.shards:
+            self._open(note)
+        self._begin()
+
+    def _open(self, note: ShardNote) -> None:
+        shard = IndexShard(self.folder, note, self.state.width)
+        self._shards.append(shard)
+        self._ids.append(_Sorted(shard.hashes("id_hashes")))
+        self._texts.append(_Sorted(shard.hashes("hashes")))
+
+    def _begin(self) -> None:
+        """Begins a shard."""
+        self._documents: list[IndexedDocument] = []
+        self._passages: list[list[Passage]] = []
+        self._vectors: list[Float32Array] = []
+        self._rows: dict[bytes, int] = {}  # by the hash of the text
+        self._outdated: list[tuple[int, int]] = []  # shard and row of what these replace
+
+    def add(
+        self,
+        documents: Iterable[IndexedDocument],
+        embed: EmbedTexts,
+        counts: AddedCounts,
+        progress: Callable[[int], None] = lambda done: None,
+    ) -> None:
+        """Adds documents, or takes over what changed in those that are there.
+
+        Args:
+            documents: With different ids.
+            embed: Called with documents of new texts.
+            counts: Filled in as the work goes on; those that are held are counted when written.
+            progress: Called with the number of documents that are done.
+        """
+        self._note_complete(False)
+        for chunk in in_chunks(documents, lambda document: len(document.text)):
+            self._add(chunk, embed, counts)
+            counts.documents += len(chunk)
+            progress(counts.documents)
+            if self._is_full():
+                self.flush()
+
+    def finish(self) -> None:
+        """Writes what is held, joins small shards, and notes that nothing is missing."""
+        self.flush()
+        self._compact()
+        self._note_complete(True)
+        remove_unnamed(self.folder, self.state)
+
+    def remove(self, ids: Sequence[str]) -> int:
+        """Removes the documents with ids; returns how many there were."""
+        rows = self._find(self._ids, np.array([*map(hash_of, ids)], _HASHES), alive=True)
+        return self._drop([place for place in rows if place is not None])
+
+    def keep_only(self, hashes: Hashes) -> int:
+        """Removes documents whose id has none of some hashes; returns how many there were."""
+        gone = []
+        for number, shard in enumerate(self._shards):
+            there = np.isin(shard.hashes("id_hashes"), hashes)
+            gone += [(number, row) for row in np.flatnonzero(shard.alive & ~there).tolist()]
+        return self._drop(gone)
+
+    def _drop(self, rows: Sequence[tuple[int, int]]) -> int:
+        if rows:
+            self._write((), rows)
+        return len(rows)
+
+    def _add(
+        self, chunk: Sequence[IndexedDocument], embed: EmbedTexts, counts: AddedCounts
+    ) -> None:
+        ids = np.array([hash_of(document.id) for document in chunk], _HASHES)
+        texts = np.array([document.text_hash for document in chunk], _HASHES)
+        there = self._find(self._ids, ids, alive=True)
+        known = self._find(self._texts, texts, alive=False)
+        wanted = [
+            number
+            for number, document in enumerate(chunk)
+            if not self._is_same(document, texts[number], there[number])
+        ]
+        counts.kept += len(chunk) - len(wanted)
+        new = {
+            chunk[number].text_hash: chunk[number]
+            for number in reversed(wanted)
+            if known[number] is None and chunk[number].text_hash not in self._rows
+        }
+        first = dict(zip(new, self._embedded(list(new.values()), embed), strict=True))
+        for number in wanted:
+            document, place = chunk[number], there[number]
+            digest = document.text_hash
+            if (fresh := first.pop(digest, None)) is not None:
+                passages, vectors = fresh
+                counts.embedded += 1
+            else:
+                passages, vectors = self._stored(digest, known[number])
+                counts.copied += 1
+            if place is not None:
+                self._outdated.append(place)
+                counts.replaced += 1
+            self._hold(document, passages, vectors)
+
+    def _embedded(
+        self, documents: Sequence[IndexedDocument], embed: EmbedTexts
+    ) -> Iterator[tuple[list[Passage], Float32Array]]:
+        if not documents:
+            return
+        passages, vectors = embed(documents)
+        end = 0
+        for several in passages:
+            begin, end = end, end + len(several)
+            yield several, vectors[begin:end]
+
+    def _is_same(
+        self, document: IndexedDocument, digest: np.bytes_, place: tuple[int, int] | None
+    ) -> bool:
+        if place is None:
+            return False
+        shard, row = self._shards[place[0]], place[1]
+        if shard.hashes("hashes")[row] != digest:
+            return False
+        return shard.record(row)[0] == document.columns
+
+    def _stored(
+        self, digest: bytes, place: tuple[int, int] | None
+    ) -> tuple[list[Passage], Float32Array]:
+        """The passages and vectors of a text that is known."""
+        if (row := self._rows.get(digest)) is not None:
+            return self._passages[row], self._vectors[row]
+        assert place is not None
+        shard = self._shards[place[0]]
+        shard.check()
+        rows = shard.passages(place[1])
+        spans = [shard.span(passage) for passage in range(rows.start, rows.stop)]
+        return spans, np.array(shard.vectors[rows])
+
+    def _hold(
+        self, document: IndexedDocument, passages: list[Passage], vectors: Float32Array
+    ) -> None:
+        self._rows.setdefault(document.text_hash, len(self._documents))
+        self._documents.append(document)
+        self._passages.append(passages)
+        self._vectors.append(vectors)
+
+    def _is_full(self) -> bool:
+        characters = sum(len(document.text) for document in self._documents)
+        passages = sum(map(len, self._passages))
+        return passages >= SHARD_PASSAGES or characters >= SHARD_CHARACTERS
+
+    def flush(self) -> None:
+        """Writes the documents that are held as a shard, which then are in the index."""
+        if not self._documents:
+            return
+        note = self._write_shard(self._documents, self._passages, self._vectors)
+        self._write((note,), self._outdated)
+        self._begin()
+
+    def _write_shard(
+        self,
+        documents: Sequence[IndexedDocument],
+        passages: Sequence[Sequence[Passage]],
+        vectors: Sequence[Float32Array],
+    ) -> ShardNote:
+        number = self.state.next_shard
+        path = self.folder / f"shard-{number:06}{SUFFIX}"
+        return write_shard(path, number, documents, passages, np.concatenate(vectors))
+
+    def _write(
+        self,
+        new: Sequence[ShardNote],
+        outdated: Sequence[tuple[int, int]],
+        dropped: Sequence[int] = (),
+    ) -> None:
+        """Writes the index down with new shards, and without some documents and shards."""
+        for number, row in outdated:
+            self._shards[number].alive[row] = False
+        touched = {number for number, _ in outdated}
+        notes = [
+            replace(note, removed=removed_bits(self._shards[number].alive))
+            if number in touched
+            else note
+            for number, note in enumerate(self.state.shards)
+        ]
+        for number, note in enumerate(notes):
+            self._shards[number].note = note
+        kept = [
+            number
+            for number, shard in enumerate(self._shards)
+            if number not in dropped and shard.alive.any()
+        ]
+        shards = (*(notes[number] for number in kept), *new)
+        after = max([self.state.next_shard, *(note.number + 1 for note in new)])
+        self.state = replace(self.state, shards=shards, next_shard=after)
+        write_state(self.folder, self.state)
+        self._shards = [self._shards[number] for number in kept]
+        self._ids = [self._ids[number] for number in kept]
+        self._texts = [self._texts[number] for number in kept]
+        for note in new:
+            self._open(note)
+
+    def _compact(self) -> None:
+        """Joins small shards, and writes anew those of which more than half was removed."""
+        while len(group := self._joined()) > 0:
+            documents, passages, vectors = [], [], []
+            for number in group:
+                shard = self._shards[number]
+                for row in np.flatnonzero(shard.alive).tolist():
+                    spans, rows = self._stored(b"", (number, row))
+                    documents.append(shard.document(row))
+                    passages.append(spans)
+                    vectors.append(rows)
+            self._write((self._write_shard(documents, passages, vectors),), (), group)
+
+    def _joined(self) -> list[int]:
+        """The shards that become one; none if they may stay as they are."""
+        group: list[int] = []
+        total, thin = 0, False
+        for number, shard in enumerate(self._shards):
+            alive = int(shard.alive[shard.owners].sum())
+            thinned = int(shard.alive.sum()) * 2 < shard.note.documents
+            if (thinned or alive * 2 < SHARD_PASSAGES) and total + alive <= SHARD_PASSAGES:
+                group.append(number)
+                total, thin = total + alive, thin or thinned
+        return group if len(group) > 1 or thin else []
+
+    def _find(
+        self, tables: Sequence[_Sorted], hashes: Hashes, *, alive: bool
+    ) -> list[tuple[int, int] | None]:
+        """The shard and row that has each hash; None where none has."""
+        found: list[tuple[int, int] | None] = [None] * len(hashes)
+        for number, table in enumerate(tables):
+            rows = table.find(hashes)
+            for index in np.flatnonzero(rows >= 0).tolist():
+                row = int(rows[index])
+                if not alive or self._shards[number].alive[row]:
+                    found[index] = (number, row)
+        return found
+
+    def _note_complete(self, complete: bool) -> None:
+        if self.state.complete != complete:
+            self.state = replace(self.state, complete=complete)
+            write_state(self.folder, self.state)
+
+
+@contextmanager
+def writing(folder: Path, state: IndexState) -> Iterator[IndexWriter]:
+    """Holds an index and gives what writes it.
+
+    Raises:
+        OutputError: If another program writes it, or it cannot be written.
+    """
+    with locked(folder):
+        yield IndexWriter(folder, state)
