@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from clozeworks.jobs.calls import evaluate as evaluate
     from clozeworks.jobs.calls import finetune as finetune
     from clozeworks.jobs.calls import pretrain as pretrain
+    from clozeworks.jobs.search.index import Index as Index
     from clozeworks.jobs.tokenizer import train_tokenizer as train_tokenizer
     from clozeworks.jobs.verify import verify as verify
     from clozeworks.language_model import LanguageModel as LanguageModel
@@ -56,6 +57,7 @@ _PLACES = {
     "Tokenizer": "text.tokenizer.tokenizer",
     "train_tokenizer": "jobs.tokenizer",
     "verify": "jobs.verify",
+    "Index": "jobs.search.index",
     "open_vectors": "data.files.vectors",
     "FileFormat": "data.files.file_format",
     "Pooling": "checkpoints.sentence",

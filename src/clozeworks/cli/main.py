@@ -25,6 +25,8 @@ COMMANDS = {
     "quickstart": "train a small BERT on Python's own documentation",
     "fill": "fill in the words missing from a text",
     "embed": "turn texts into vectors",
+    "index": "make texts searchable by what they mean and by their words",
+    "search": "find the texts of an index that fit a query",
     "generate": "continue a text, or answer it",
     "score": "measure how likely texts are",
     "choose": "classify texts by likelihood, without training",

@@ -17,7 +17,7 @@ Shapes: N vectors, W width, Q queries.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -59,7 +59,7 @@ class Coding(ABC):
         """How well vectors with codes fit queries, (Q, N): more is better."""
 
     @abstractmethod
-    def numbers(self) -> dict[str, Any]:
+    def numbers(self) -> dict[str, tuple[float, ...]]:
         """What a file must hold to decode."""
 
 
@@ -100,9 +100,9 @@ class Int8(Coding):
         product = (queries * step) @ torch.from_numpy(codes).float().T
         return product + shift.unsqueeze(1)
 
-    def numbers(self) -> dict[str, Any]:
+    def numbers(self) -> dict[str, tuple[float, ...]]:
         """The range of each dimension."""
-        return {"low": self.low.tolist(), "step": self.step.tolist()}
+        return {"low": tuple(self.low.tolist()), "step": tuple(self.step.tolist())}
 
 
 @dataclass(frozen=True)
@@ -140,9 +140,9 @@ class Binary(Coding):
             different[row] = _ONES[stored ^ query].sum(axis=1, dtype=np.uint32)
         return torch.from_numpy(-different)
 
-    def numbers(self) -> dict[str, Any]:
+    def numbers(self) -> dict[str, tuple[float, ...]]:
         """The mean of each dimension."""
-        return {"mean": self.mean.tolist()}
+        return {"mean": tuple(self.mean.tolist())}
 
 
 CODINGS: dict[str, type[Int8] | type[Binary]] = {"int8": Int8, "binary": Binary}

@@ -234,6 +234,10 @@ class IndexShard:
             raise self._mapped.damaged("its passages are out of order")
         return owners
 
+    def is_alive(self, passage: int) -> bool:
+        """Whether the document of a passage counts."""
+        return passage < self.note.passages and bool(self.alive[self.owners[passage]])
+
     @cached_property
     def postings(self) -> Postings:
         """Which documents have which terms."""

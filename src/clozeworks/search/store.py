@@ -18,9 +18,13 @@ from clozeworks.search.bm25 import bm25
 from clozeworks.search.codes import Binary, Codes, Coding, Int8
 from clozeworks.search.documents import IndexedDocument, SearchHit, hash_of
 from clozeworks.search.filters import Condition
+from clozeworks.search.neighbours import NeighbourGraph
 from clozeworks.search.shard import IndexShard, MappedArrays
 from clozeworks.search.state import CodingNote, IndexState, read_state
 from clozeworks.search.top_k import VectorBlock, dot_products, top_k
+
+# From queries and a number to that many passages of each query, and their scores.
+Nearest = Callable[[Float32Array, int], list[tuple[Int64Array, Float32Array]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +113,11 @@ class DocumentStore:
                 seen |= columns.keys()
                 mask[row] = all(condition.holds(columns) for condition in conditions)
             masks.append(mask)
+        if not seen:
+            raise InputError(
+                f"the documents of {self.folder} have no columns; conditions are about columns; "
+                "leave them out, or index a table."
+            )
         for condition in conditions:
             if condition.column not in seen:
                 raise UnknownName("where", condition.column, seen)
@@ -151,14 +160,16 @@ class DocumentStore:
             queries: (Q, W).
             k: How many documents.
             matching: Which documents of each shard count; all if not given.
-            exact: Whether codes are not used, if there are some. They are not used with `matching`.
+            exact: Whether all vectors are looked at, though there are codes or neighbours.
+                They always are with `matching`.
         """
-        coding = None if exact or matching is not None else self.coding
+        nearest = self._quickest() if not exact and matching is None else None
+        nearest = nearest or partial(self.exact, matching=matching)
         results: list[list[Ranking]] = [[] for _ in queries]
         left = list(range(len(queries)))
         wanted = k if self._single else 2 * k
         while left:
-            found = self._nearest(queries[left], wanted, matching, coding)
+            found = nearest(queries[left], wanted)
             again = []
             for number, (positions, scores) in zip(left, found, strict=True):
                 results[number] = self._of_documents(positions, scores)[:k]
@@ -177,22 +188,65 @@ class DocumentStore:
                 best[document] = Ranking(document, score, passage)
         return list(best.values())
 
-    def _nearest(
-        self,
-        queries: Float32Array,
-        k: int,
-        matching: Sequence[BoolArray] | None,
-        coding: Coding | None,
+    def _quickest(self) -> Nearest | None:
+        if self.coding is not None:
+            return self.by_codes
+        return None if self._graph is None else self.by_neighbours
+
+    def exact(
+        self, queries: Float32Array, k: int, matching: Sequence[BoolArray] | None = None
     ) -> list[tuple[Int64Array, Float32Array]]:
-        """The nearest passages of each query, and their scores."""
-        if coding is None:
-            return top_k(queries, partial(self._blocks, matching), k, self._keys)
-        blocks = partial(self._code_blocks, coding)
-        by_code = top_k(queries, blocks, k * coding.oversampling, _positions)
+        """The nearest passages of each query, and their scores: all vectors are looked at."""
+        return top_k(queries, partial(self._blocks, matching), k, self._keys)
+
+    def by_codes(self, queries: Float32Array, k: int) -> list[tuple[Int64Array, Float32Array]]:
+        """The same, of the best candidates by codes."""
+        assert self.coding is not None
+        blocks = partial(self._code_blocks, self.coding)
+        by_code = top_k(queries, blocks, k * self.coding.oversampling, _positions)
         return [
             self.rescored(query, positions, k)
             for query, (positions, _) in zip(queries, by_code, strict=True)
         ]
+
+    def by_neighbours(self, queries: Float32Array, k: int) -> list[tuple[Int64Array, Float32Array]]:
+        """The same, of the best candidates that the graph of neighbours leads to."""
+        assert self._graph is not None
+        order = {shard.note.number: number for number, shard in enumerate(self.shards)}
+        removed = self.passages - int(sum(shard.alive[shard.owners].sum() for shard in self.shards))
+        results = []
+        for query in queries:
+            shards, rows = self._graph.nearest(query, min(self.passages, 2 * k + removed))
+            candidates = [
+                int(self._passages[order[shard]]) + row
+                for shard, row in zip(shards.tolist(), rows.tolist(), strict=True)
+                if shard in order and self.shards[order[shard]].is_alive(row)
+            ]
+            results.append(self.rescored(query, np.array(candidates, np.int64), k))
+        return results
+
+    @cached_property
+    def _graph(self) -> NeighbourGraph | None:
+        note = self.state.neighbours
+        if note is None or not {shard.note.number for shard in self.shards} <= {*note.shards}:
+            return None
+        return NeighbourGraph(self.folder, note, self.state.width)
+
+    def recall(self, nearest: Nearest, count: int = 100, k: int = 10) -> float:
+        """How much of the exact top k some other way finds, for texts of the index as queries."""
+        numbers = np.flatnonzero(np.concatenate([alive for _, _, alive in self.blocks()]))
+        some = numbers[np.linspace(0, len(numbers) - 1, min(count, len(numbers))).astype(int)]
+        queries = self.vectors_at(some)
+        # The text itself is found always, and does not count.
+        found = nearest(queries, k + 1)
+        right = total = 0
+        for own, (exact, _), (other, _) in zip(
+            some.tolist(), self.exact(queries, k + 1), found, strict=True
+        ):
+            wanted = [position for position in exact.tolist() if position != own][:k]
+            right += len({*wanted} & {*other.tolist()})
+            total += len(wanted)
+        return right / total if total else 1.0
 
     def rescored(
         self, query: Float32Array, positions: Int64Array, k: int

@@ -15,20 +15,26 @@ from numpy.typing import NDArray
 
 from clozeworks.arrays import Float32Array, Int64Array
 from clozeworks.data.chunks import in_chunks
+from clozeworks.search.codes import CodeKind, Coding, coding_class
 from clozeworks.search.documents import HASH_BYTES, IndexedDocument, Passage, hash_of
+from clozeworks.search.neighbours import write_neighbours
 from clozeworks.search.shard import (
     SUFFIX,
     IndexShard,
     ShardNote,
     removed_bits,
+    write_arrays,
     write_shard,
 )
-from clozeworks.search.state import IndexState, remove_unnamed, write_state
+from clozeworks.search.state import CodingNote, IndexState, remove_unnamed, write_state
+from clozeworks.search.store import DocumentStore, read_coding
 from clozeworks.storage.locks import locked
 
 # A shard has about so many passages: 12 MB of vectors of width 384.
 SHARD_PASSAGES = 8_192
 SHARD_CHARACTERS = 32_000_000
+# Vectors that the range of codes is taken from.
+CALIBRATION = 10_000
 
 # From texts to their passages, and a vector for each passage, one text after the other.
 EmbedTexts = Callable[[Sequence[IndexedDocument]], tuple[list[list[Passage]], Float32Array]]
@@ -123,12 +129,70 @@ class IndexWriter:
             if self._is_full():
                 self.flush()
 
-    def finish(self) -> None:
-        """Writes what is held, joins small shards, and notes that nothing is missing."""
+    def finish(self, codes: CodeKind | None = None, neighbours: bool = False) -> None:
+        """Writes what is held, joins small shards, and notes that nothing is missing.
+
+        Args:
+            codes: What codes to write; those that are there are kept up if None.
+            neighbours: Whether to write a graph of neighbours; one that is there is kept up.
+        """
         self.flush()
         self._compact()
+        self.write_codes(codes)
+        self.write_neighbours(neighbours)
         self._note_complete(True)
         remove_unnamed(self.folder, self.state)
+
+    def write_codes(self, kind: CodeKind | None) -> None:
+        """Writes the codes of shards that have none yet, and notes what they find.
+
+        Args:
+            kind: What they are; as before if None.
+        """
+        note = self.state.coding
+        if note is None or kind not in (None, note.kind):
+            if kind is None or not self._shards:
+                return
+            coding: Coding = coding_class(kind).fit(self._sample())
+            note = CodingNote(kind, coding.numbers())
+            self.state = replace(
+                self.state, shards=tuple(replace(each, codes=None) for each in self.state.shards)
+            )
+        else:
+            coding = read_coding(note, self.state.width)
+        notes = []
+        for shard, each in zip(self._shards, self.state.shards, strict=True):
+            if each.codes is None:
+                path = self.folder / f"{Path(each.file).stem}.{note.kind}{SUFFIX}"
+                codes = {"codes": coding.encode(shard.vectors).reshape(-1)}
+                each = replace(each, codes=write_arrays(path, codes))
+            shard.note = each
+            notes.append(each)
+        self.state = replace(self.state, shards=tuple(notes), coding=note)
+        store = DocumentStore(self.folder, self.state)
+        recall = store.recall(store.by_codes) if len(store) else None
+        self.state = replace(self.state, coding=replace(note, recall=recall))
+        write_state(self.folder, self.state)
+
+    def _sample(self) -> Float32Array:
+        """Vectors of all shards, evenly."""
+        total = sum(shard.note.passages for shard in self._shards)
+        step = max(1, total // CALIBRATION)
+        return np.concatenate([shard.vectors[::step] for shard in self._shards])
+
+    def write_neighbours(self, asked: bool) -> None:
+        """Writes the graph of neighbours anew, if it was asked for or is there, and its recall."""
+        numbers = tuple(note.number for note in self.state.shards)
+        note = self.state.neighbours
+        if not self._shards or not (asked or note) or (note and note.shards == numbers):
+            return
+        vectors = ((shard.note.number, shard.vectors) for shard in self._shards)
+        note = write_neighbours(self.folder, self.state.width, vectors)
+        self.state = replace(self.state, neighbours=note)
+        store = DocumentStore(self.folder, self.state)
+        note = replace(note, recall=store.recall(store.by_neighbours))
+        self.state = replace(self.state, neighbours=note)
+        write_state(self.folder, self.state)
 
     def remove(self, ids: Sequence[str]) -> int:
         """Removes the documents with ids; returns how many there were."""

@@ -7,7 +7,6 @@ import torch
 from clozeworks.errors import UnknownName
 from clozeworks.search.codes import Binary, Int8, coding_class
 
-
 WIDTH = 192
 
 

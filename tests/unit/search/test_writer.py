@@ -1,5 +1,9 @@
 """Adding and removing gives what building anew gives, and whoever stops loses nothing."""
 
+import os
+import signal
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -37,7 +41,10 @@ def everything(folder):
     return (
         sorted((each.id, each.text, dict(each.columns)) for each in store.documents()),
         [
-            [(store.hit(found).id, round(found.score, 5), store.hit(found).passage) for found in one]
+            [
+                (store.hit(found).id, round(found.score, 5), store.hit(found).passage)
+                for found in one
+            ]
             for one in store.by_vectors(queries, 7)
         ],
         [(store.hit(found).id, round(found.score, 9)) for found in store.by_words("text 5 8", 9)],
@@ -219,3 +226,31 @@ def test_conditions(fresh_state, made_documents, embedder):
     assert found("year<2004", "kind=b") == ["d001", "d003"]
     assert found("kind != a", "year >2007") == ["d009", "d011"]
     assert found("year=1") == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.parametrize("moment", [2, 3, 4, 6, 7])
+def test_whoever_is_killed_goes_on(moment, fresh_state, made_documents, embedder):
+    """Killed just before the file of that number gets its name: a shard or the state."""
+    folder, _ = fresh_state()
+    if (child := os.fork()) == 0:
+        replace, times = Path.replace, iter(range(1, 10**6))
+
+        def dying(self, target):
+            if next(times) == moment:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return replace(self, target)
+
+        Path.replace = dying
+        add(folder, made_documents(*range(30)), embedder)
+        os._exit(0)
+    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
+    written = len(DocumentStore(folder))
+    assert written < 30 and not read_state(folder).complete
+    counts = add(folder, made_documents(*range(30)), embedder)
+    assert counts.kept == written
+    other, _ = fresh_state("other")
+    add(other, made_documents(*range(30)), embedder)
+    assert everything(folder) == everything(other)
+    names = {path.name for path in folder.iterdir()}
+    assert names == {".lock", "index.json", *(note.file for note in read_state(folder).shards)}

@@ -1,0 +1,1 @@
+"""Commands that find texts: index, search, duplicates, topics."""

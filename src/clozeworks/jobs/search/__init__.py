@@ -1,0 +1,1 @@
+"""Documents that are embedded, searched, compared and sorted into topics."""
