@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 HASH_BYTES = 16
 
 
-class Passage(NamedTuple):
+class PassageSpan(NamedTuple):
     """A part of a text that has a vector of its own: where it begins and ends, in characters."""
 
     begin: int

@@ -25,7 +25,7 @@ from safetensors.numpy import save
 from clozeworks.arrays import BoolArray, Float32Array, Int64Array
 from clozeworks.errors import InputError
 from clozeworks.search.bm25 import Postings
-from clozeworks.search.documents import HASH_BYTES, IndexedDocument, Passage, hash_of
+from clozeworks.search.documents import HASH_BYTES, IndexedDocument, PassageSpan, hash_of
 from clozeworks.storage.atomic import atomic_file
 from clozeworks.storage.flat_arrays import StoredArray, stored_arrays
 
@@ -80,7 +80,7 @@ def write_shard(
     path: Path,
     number: int,
     documents: Sequence[IndexedDocument],
-    passages: Sequence[Sequence[Passage]],
+    passages: Sequence[Sequence[PassageSpan]],
     vectors: Float32Array,
 ) -> ShardNote:
     """Writes a shard completely or not at all.
@@ -291,14 +291,14 @@ class IndexShard:
         begin, end = np.searchsorted(self.owners, [row, row + 1])
         return slice(int(begin), int(end))
 
-    def span(self, passage: int) -> Passage:
+    def span(self, passage: int) -> PassageSpan:
         """Where a passage is in the text of its document."""
         count = self.note.passages
         begin = int(self._mapped.array("passage_begins", np.uint32, count)[passage])
         end = int(self._mapped.array("passage_ends", np.uint32, count)[passage])
         if begin > end:
             raise self._mapped.damaged("a passage ends before it begins")
-        return Passage(begin, end)
+        return PassageSpan(begin, end)
 
     def _string(self, name: str, row: int) -> str:
         offsets = self._mapped.array(f"{name}_offsets", np.uint64, self.note.documents + 1)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from clozeworks.arrays import Float32Array, Int64Array
 from clozeworks.data.chunks import in_chunks
 from clozeworks.search.codes import CodeKind, Coding, coding_class
-from clozeworks.search.documents import HASH_BYTES, IndexedDocument, Passage, hash_of
+from clozeworks.search.documents import HASH_BYTES, IndexedDocument, PassageSpan, hash_of
 from clozeworks.search.neighbours import write_neighbours
 from clozeworks.search.shard import (
     SUFFIX,
@@ -37,7 +37,7 @@ SHARD_CHARACTERS = 32_000_000
 CALIBRATION = 10_000
 
 # From texts to their passages, and a vector for each passage, one text after the other.
-EmbedTexts = Callable[[Sequence[IndexedDocument]], tuple[list[list[Passage]], Float32Array]]
+EmbedTexts = Callable[[Sequence[IndexedDocument]], tuple[list[list[PassageSpan]], Float32Array]]
 Hashes = NDArray[np.bytes_]
 _HASHES = f"S{HASH_BYTES}"
 
@@ -101,7 +101,7 @@ class IndexWriter:
     def _begin(self) -> None:
         """Begins a shard."""
         self._documents: list[IndexedDocument] = []
-        self._passages: list[list[Passage]] = []
+        self._passages: list[list[PassageSpan]] = []
         self._vectors: list[Float32Array] = []
         self._rows: dict[bytes, int] = {}  # by the hash of the text
         self._outdated: list[tuple[int, int]] = []  # shard and row of what these replace
@@ -247,7 +247,7 @@ class IndexWriter:
 
     def _embedded(
         self, documents: Sequence[IndexedDocument], embed: EmbedTexts
-    ) -> Iterator[tuple[list[Passage], Float32Array]]:
+    ) -> Iterator[tuple[list[PassageSpan], Float32Array]]:
         if not documents:
             return
         passages, vectors = embed(documents)
@@ -268,7 +268,7 @@ class IndexWriter:
 
     def _stored(
         self, digest: bytes, place: tuple[int, int] | None
-    ) -> tuple[list[Passage], Float32Array]:
+    ) -> tuple[list[PassageSpan], Float32Array]:
         """The passages and vectors of a text that is known."""
         if (row := self._rows.get(digest)) is not None:
             return self._passages[row], self._vectors[row]
@@ -280,7 +280,7 @@ class IndexWriter:
         return spans, np.array(shard.vectors[rows])
 
     def _hold(
-        self, document: IndexedDocument, passages: list[Passage], vectors: Float32Array
+        self, document: IndexedDocument, passages: list[PassageSpan], vectors: Float32Array
     ) -> None:
         self._rows.setdefault(document.text_hash, len(self._documents))
         self._documents.append(document)
@@ -303,7 +303,7 @@ class IndexWriter:
     def _write_shard(
         self,
         documents: Sequence[IndexedDocument],
-        passages: Sequence[Sequence[Passage]],
+        passages: Sequence[Sequence[PassageSpan]],
         vectors: Sequence[Float32Array],
     ) -> ShardNote:
         number = self.state.next_shard

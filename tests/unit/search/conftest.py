@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clozeworks.search.documents import IndexedDocument, Passage
+from clozeworks.search.documents import IndexedDocument, PassageSpan
 from clozeworks.search.state import IndexState, ModelNote, write_state
 
 WIDTH = 8
@@ -30,7 +30,7 @@ class Embedder:
             self.asked.append(document.text)
             begin, spans = 0, []
             for part in document.text.split("|"):
-                spans.append(Passage(begin, begin + len(part)))
+                spans.append(PassageSpan(begin, begin + len(part)))
                 vectors.append(vector_of(part))
                 begin += len(part) + 1
             passages.append(spans)

@@ -15,7 +15,7 @@ import numpy as np
 from clozeworks.arrays import Float32Array
 from clozeworks.errors import InputError, SettingError
 from clozeworks.language_model import LanguageModel
-from clozeworks.search.documents import IndexedDocument, Passage
+from clozeworks.search.documents import IndexedDocument, PassageSpan
 from clozeworks.search.passages import passages_of
 from clozeworks.search.state import IndexState, ModelNote
 
@@ -155,7 +155,7 @@ class SentenceEmbedder:
 
     def documents(
         self, documents: Sequence[IndexedDocument]
-    ) -> tuple[list[list[Passage]], Float32Array]:
+    ) -> tuple[list[list[PassageSpan]], Float32Array]:
         """The passages of documents, and their vectors."""
         tokenizer = self.model.tokenizer
         special = len(tokenizer.encode([self.document_prompt or "a"])[0])
