@@ -19,7 +19,7 @@ import numpy as np
 
 from clozeworks.data.corpus.corpus import Split
 from clozeworks.data.examples import ExamplesSpec, room_within
-from clozeworks.data.examples.index import Index, IndexArrays, narrow
+from clozeworks.data.examples.index import ExampleIndex, IndexArrays, narrow
 from clozeworks.data.examples.outline import Outline, cut_long
 from clozeworks.data.examples.separated import LEADING, TRAILING, Separated, Separators, no_last_id
 from clozeworks.spec import spec
@@ -44,7 +44,7 @@ class DocumentPieces(ExamplesSpec):
         front = around.special[0][:1]
         room = room_within(self.length, len(front) + 1)
         separators = Separators(end, opening=front[0] if front else None)
-        index = Index(
+        index = ExampleIndex(
             self,
             {"split": split.identity, "room": room, "opened": bool(front)},
             lambda _: _pieces(Outline.of(split), room, opened=bool(front)),

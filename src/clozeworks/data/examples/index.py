@@ -31,7 +31,7 @@ CHECK = "check"
 IndexArrays = dict[str, NDArray[Any]]
 
 
-class Index:
+class ExampleIndex:
     """The arrays of every copy.
 
     Args:

@@ -21,7 +21,7 @@ import numpy as np
 from clozeworks.arrays import Int64Array
 from clozeworks.data.corpus.corpus import Split
 from clozeworks.data.examples import Examples, ExamplesSpec, Stretches, TextBounds, room_within
-from clozeworks.data.examples.index import Index
+from clozeworks.data.examples.index import ExampleIndex
 from clozeworks.data.examples.outline import Outline
 from clozeworks.data.examples.pair_loop import (
     NextSentenceLoop,
@@ -89,7 +89,7 @@ def _arrange(
     around = template(tokenizer, 2)
     room = room_within(settings.length, around.added, texts=2)
     rng = RandomStream(seed, "pairs")
-    index = Index(
+    index = ExampleIndex(
         settings,
         {"split": split.identity, "room": room, "seed": seed},
         lambda copy: loop(Outline.of(split), room, settings.short, rng, copy).build(),
@@ -100,7 +100,7 @@ def _arrange(
 
 class _PairExamples(Stretches):
     def __init__(
-        self, split: Split, around: Template, longest: int, copies: int, index: Index
+        self, split: Split, around: Template, longest: int, copies: int, index: ExampleIndex
     ) -> None:
         super().__init__(split, around, longest)
         self.copies = copies

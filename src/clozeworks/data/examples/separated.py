@@ -15,7 +15,7 @@ from clozeworks.arrays import Int64Array, ranges
 from clozeworks.data.corpus.corpus import Split
 from clozeworks.data.examples import Examples, check_tokens
 from clozeworks.data.examples.example_arrays import ExampleArrays
-from clozeworks.data.examples.index import Index
+from clozeworks.data.examples.index import ExampleIndex
 from clozeworks.data.examples.outline import Outline
 from clozeworks.errors import SettingError
 
@@ -45,7 +45,7 @@ class Separated(Examples):
     """Blocks of text with separators."""
 
     def __init__(
-        self, split: Split, separators: Separators, length: int, index: Index, text_type: int
+        self, split: Split, separators: Separators, length: int, index: ExampleIndex, text_type: int
     ) -> None:
         check_tokens(split)
         self.longest = length

@@ -17,7 +17,7 @@ import numpy as np
 from clozeworks.arrays import Int64Array
 from clozeworks.data.corpus.corpus import Split
 from clozeworks.data.examples import Examples, ExamplesSpec, Stretches, TextBounds, room_within
-from clozeworks.data.examples.index import Index, IndexArrays, narrow
+from clozeworks.data.examples.index import ExampleIndex, IndexArrays, narrow
 from clozeworks.data.examples.outline import Outline, chain
 from clozeworks.spec import spec
 from clozeworks.text.tokenizer.templates import Template, template
@@ -36,7 +36,7 @@ class SingleSequences(ExamplesSpec):
         """Makes sequences of the tokens of a split; nothing is random."""
         around = template(tokenizer, 1)
         room = room_within(self.length, around.added)
-        index = Index(
+        index = ExampleIndex(
             self,
             {"split": split.identity, "room": room},
             lambda _: _build(Outline.of(split), room),
@@ -49,7 +49,7 @@ class SingleSequences(ExamplesSpec):
 
 
 class _SentenceRuns(Stretches):
-    def __init__(self, split: Split, around: Template, longest: int, index: Index) -> None:
+    def __init__(self, split: Split, around: Template, longest: int, index: ExampleIndex) -> None:
         super().__init__(split, around, longest)
         self._index = index
 

@@ -24,7 +24,7 @@ import numpy as np
 from clozeworks.arrays import Int64Array
 from clozeworks.data.corpus.corpus import Split
 from clozeworks.data.examples import ExamplesSpec, room_within
-from clozeworks.data.examples.index import Index, IndexArrays, narrow
+from clozeworks.data.examples.index import ExampleIndex, IndexArrays, narrow
 from clozeworks.data.examples.outline import Outline, chain, cut_long
 from clozeworks.data.examples.separated import Separated, Separators, no_last_id
 from clozeworks.spec import spec
@@ -64,7 +64,7 @@ class FullSentences(ExamplesSpec):
             between_documents=self.crosses_documents,
         )
         blocks = _full if self.crosses_documents else _within
-        index = Index(
+        index = ExampleIndex(
             self,
             {"split": split.identity, "room": room},
             lambda _: blocks(Outline.of(split), room, int(every)),
