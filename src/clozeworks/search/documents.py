@@ -1,7 +1,7 @@
 """What an index holds of a text, and the hashes by which it is known again."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -72,11 +72,3 @@ class SearchHit:
         if self.source_location:
             found["source_location"] = self.source_location
         return found | ({"ranks": self.ranks} if self.ranks else {})
-
-
-def duplicate_rows(hashes: Sequence[bytes]) -> dict[bytes, list[int]]:
-    """The rows that have each hash, in order."""
-    rows: dict[bytes, list[int]] = {}
-    for row, digest in enumerate(hashes):
-        rows.setdefault(digest, []).append(row)
-    return rows
