@@ -11,9 +11,12 @@ def counted(number: int, what: str, several: str | None = None) -> str:
     Args:
         number: How many.
         what: What one of them is called.
-        several: What more of them are called, if an s does not do.
+        several: What more of them are called, if neither s nor ies does.
     """
-    return f"{number:,} {what if number == 1 else several or what + 's'}"
+    if number == 1:
+        return f"{number:,} {what}"
+    usual = f"{what[:-1]}ies" if what[-1] == "y" and what[-2] not in "aeiou" else f"{what}s"
+    return f"{number:,} {several or usual}"
 
 
 def shortened(text: str, longest: int = 160) -> str:

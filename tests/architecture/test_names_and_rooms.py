@@ -45,7 +45,6 @@ def test_no_folder_level_is_crowded():
 OFFERED = {
     "load_adapter",
     *("sts", "triplets", "similar_pairs", "retrieval", "reranking"),
-    *("is_collection", "read_collection"),
 }
 
 

@@ -25,10 +25,12 @@ from clozeworks.data.labelled.in_memory import (
 )
 from clozeworks.data.labelled.reading import Labelled, Reading, read_items
 from clozeworks.data.labelled.vocabulary_fit import vocabulary_fit
+from clozeworks.data.retrieval.folder import is_collection, read_collection
 from clozeworks.display.notebook import html_table
 from clozeworks.errors import InputError, SettingError, UnknownName
 from clozeworks.inference.cloze import TOP, GapItem, measure_gaps, right_words
 from clozeworks.language_model.fitting_labels import fitted
+from clozeworks.language_model.retrieval import QueryItem, measure_retrieval
 from clozeworks.tasks.classify import TextItem
 from clozeworks.tasks.metrics.custom import Metric, with_metric
 from clozeworks.tasks.metrics.difference import Difference, differences
@@ -175,6 +177,8 @@ def evaluate(
             f"data has the splits {names}; one of them is measured; name it, such as "
             f"data[{list(splits)[-1]!r}]."
         )
+    if isinstance(data, str | Path) and is_collection(Path(data)):
+        return _evaluate_collection(model, Path(data), settings, tell, options)
     sources = data_sources(data, "data")
     kind = _kind(model, sources, settings, tell)
     task = None if kind is None else _with_threshold(model, kind, settings)
@@ -196,6 +200,44 @@ def evaluate(
     else:
         result = _evaluate_task(model, task, labelled, settings, tell, options)
     return replace(result, seconds=time.monotonic() - begin)
+
+
+def _evaluate_collection(
+    model: "LanguageModel",
+    path: Path,
+    settings: EvaluationSettings,
+    tell: Tell,
+    options: dict[str, Any],
+) -> EvaluatedModel:
+    """Measures how well documents are found."""
+    for name, value in (("--threshold", settings.threshold), ("--columns", settings.columns)):
+        if value is not None:
+            rule = f"{path} is a folder of documents, queries and judgements"
+            raise SettingError(name, value, rule, "leave it out")
+    if settings.metric is not None and not isinstance(settings.metric, str):
+        rule = "documents that were found are measured by a metric with a name"
+        raise SettingError("metric", settings.metric, rule, "such as recall@20")
+    bad = BadRows(skip=settings.skip_bad_rows)
+    collection = read_collection(path, bad)
+    begin = time.monotonic()
+    result = measure_retrieval(
+        model,
+        collection,
+        bad,
+        metric=settings.metric,
+        intervals=settings.intervals,
+        tell=tell,
+        **options,
+    )
+    return EvaluatedModel(
+        result.measured,
+        KnownLabels(),
+        result.records,
+        list(result.rankings.values()),
+        result.labelled,
+        QueryItem.command,
+        seconds=time.monotonic() - begin,
+    )
 
 
 def _kind(

@@ -61,10 +61,11 @@ def evaluate(
     Args:
         model: A model folder or hub name; another one may follow, to compare it with.
         file: Labelled data: .csv, .tsv, .jsonl, .json, .parquet, CoNLL columns, compressed or not.
-            For fill: texts with [MASK], and the right words as label.
+            For fill: texts with [MASK], and the right words as label. Or a folder in BEIR's layout
+            (corpus.jsonl, queries.jsonl, qrels/test.tsv), or one of its files of judgements.
         task: What is measured.
         skip_bad_rows: Drop rows that cannot be used, and count them.
-        metric: The main metric, or a GLUE task such as mrpc.
+        metric: The main metric, or a GLUE task such as mrpc; for found documents such as recall@20.
         threshold: For questions: give no answer if "none" is ahead by more than this.
         predictions: Write each item with what is right and what the model says to this file
             (.jsonl).
@@ -121,7 +122,7 @@ def evaluate(
     long = sum(record.get("windows", 1) > 1 for record in result.records)
     cut = sum(record.get("truncated", False) for record in result.records)
     read = [] if result.task is None else how_read(result.task, long, cut)
-    item, bad = TextItem if result.task is None else result.task.files_hold(), result.labelled.bad
+    item, bad = result.labelled.item, result.labelled.bad
     line = closing(result.count, item.asked_unit, result.seconds, read, bad, predictions)
     print(line, file=sys.stderr)
 

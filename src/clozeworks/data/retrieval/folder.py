@@ -11,7 +11,7 @@ are read one after the other, twice; only their ids are held.
 Compat: a document is its title, a space and its text, as in BEIR and mteb.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -74,12 +74,15 @@ def is_collection(path: Path) -> bool:
     return _root(path) is not None
 
 
-def read_collection(path: Path, bad: BadRows | None = None) -> TestCollection:
+def read_collection(
+    path: Path, bad: BadRows | None = None, splits: Sequence[str] = SPLITS
+) -> TestCollection:
     """Reads a test collection; the text of documents is only looked at.
 
     Args:
-        path: The folder, whose test judgements are taken; or a file of judgements in it.
+        path: The folder; or a file of judgements in it.
         bad: Collects rows that cannot be used, and decides whether they are dropped.
+        splits: Which judgements of a folder are taken: the first of these that it has.
 
     Raises:
         InputError: If something is missing, or ids do not fit each other.
@@ -91,7 +94,7 @@ def read_collection(path: Path, bad: BadRows | None = None) -> TestCollection:
             f"{printable(path)} is not a test collection; that is a folder with corpus.jsonl, "
             "queries.jsonl and qrels/test.tsv."
         )
-    judgements = _judgements(root) if path == root else path
+    judgements = _judgements(root, splits) if path == root else path
     corpus, asked = _table(root, "corpus"), _table(root, "queries")
     if corpus is None or asked is None:
         missing = "corpus.jsonl" if corpus is None else "queries.jsonl"
@@ -140,11 +143,11 @@ def _table(folder: Path, name: str) -> Path | None:
     return usable[0] if usable else None
 
 
-def _judgements(root: Path) -> Path:
+def _judgements(root: Path, splits: Sequence[str]) -> Path:
     """The judgements of a collection: the first split there is."""
     folder = root / "qrels" if (root / "qrels").is_dir() else root
     files = {each.name.partition(".")[0]: each for each in sorted(folder.iterdir())}
-    for split in (*SPLITS, "qrels"):
+    for split in (*splits, "qrels"):
         if split in files and files[split].is_file():
             return files[split]
     raise InputError(
