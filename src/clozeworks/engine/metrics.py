@@ -1,9 +1,9 @@
 """`metrics.jsonl`: what a run measured, one JSON object per line.
 
 A line is about the steps since the line before it, or about an evaluation. It says what the steps
-cost, how fast they were, and what share of the machine's matrix-product peak that is. A run that
-goes on from a snapshot drops the lines after it, and whatever a crash left of a last line, so that
-the file reads as if the run had never been stopped.
+cost, how fast they were, and, once a run has lasted a minute, what share of the machine's
+matrix-product peak that is. A run that goes on from a snapshot drops the lines after it, and
+whatever a crash left of a last line, so that the file reads as if the run had never been stopped.
 """
 
 import json
@@ -28,6 +28,8 @@ FILE = "metrics.jsonl"
 _SLOW = 0.5
 # Seconds for which the message is not repeated.
 _SILENT = 600
+# Seconds of a run before its machine is measured, which takes one.
+_WORTH_MEASURING = 60
 
 
 class Metrics:
@@ -182,7 +184,6 @@ class MetricsLogger(TrainerCallback):
         self._window = StepWindow(names)
         self._speeds: list[float] = []
         self._slow_since = -math.inf  # when the last message about slowness came
-        self._peak = 0.0  # operations a second of a large product on this machine
         self._peak_tokens = 0.0  # tokens a second at that speed; 0 while it is not known
 
     def resume(self, snapshot: Snapshot) -> None:
@@ -194,13 +195,14 @@ class MetricsLogger(TrainerCallback):
         return {"window": self._window.state()}
 
     def on_train_begin(self, trainer: Trainer) -> None:
-        """Measures the machine, and starts the clock."""
-        self._peak = matmul_peak(trainer.ranks.device)
+        """Starts the clock."""
         self._window.restart_clock()
 
     def on_step_begin(self, trainer: Trainer, micro_batches: MicroBatches) -> None:
-        """Counts, once a session, the operations that a token needs."""
-        if self._peak_tokens or not trainer.ranks.leads or trainer.training.compile:
+        """Measures the machine, and what a token needs of it: once a session of a longer run."""
+        if self._peak_tokens or trainer.seconds < _WORTH_MEASURING:
+            return
+        if not trainer.ranks.leads or trainer.training.compile:
             return
         gradients, micro_batch = trainer.gradients, micro_batches[0]
         (needed,) = trainer.workers.run(
@@ -209,7 +211,7 @@ class MetricsLogger(TrainerCallback):
             ),
             [micro_batch],
         )
-        speed = trainer.ranks.count * self._peak
+        speed = trainer.ranks.count * matmul_peak(trainer.ranks.device)
         self._peak_tokens = speed * len(micro_batch.ids) / max(needed, 1.0)
         self._window.restart_clock()
 

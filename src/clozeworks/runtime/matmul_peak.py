@@ -1,7 +1,7 @@
 """How much of what a machine can do a run makes of it.
 
 The operations of one piece are counted while it is computed once; the machine's best is the speed
-of a large matrix product, measured at the beginning of a session.
+of a large matrix product, measured once a session.
 """
 
 import time
