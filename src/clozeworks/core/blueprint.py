@@ -128,10 +128,11 @@ class Blueprint:
 
         On the device `meta` it takes no memory and has shapes only.
         """
-        from clozeworks.core.model import Model
+        from clozeworks.core.model import Model, RereadingModel
 
+        self.check()
         with torch.device(device), Undrawn():
-            return Model(self.check())
+            return Model(self) if self.rereads is None else RereadingModel(self, self.rereads)
 
     def count(self) -> int:
         """The number of parameters, tied ones once, without taking any memory for them."""

@@ -85,12 +85,7 @@ class Model(nn.Module):
             trace: Keeps the encoder's hidden states and attention weights if given.
             cache: Keys and values of earlier passes over these texts; those of this one are added.
         """
-        encoded = self.encode(ids, layout, types, trace, cache)
-        if self.blueprint.rereads is None:
-            return encoded
-        is_first = layout.positions(ids.device) == 0
-        shifted = torch.where(is_first, self.blueprint.rereads, ids.roll(1))
-        return self.decode(shifted, layout, AttentionSource(encoded, layout))
+        return self.encode(ids, layout, types, trace, cache)
 
     def encode(
         self,
@@ -140,6 +135,28 @@ class Model(nn.Module):
         head = self.heads[VOCABULARY]
         assert isinstance(head, VocabularyHead)
         return head
+
+
+class RereadingModel(Model):
+    """A model whose heads read its decoder, which is shown the text again, one position later."""
+
+    def __init__(self, blueprint: Blueprint, start: int) -> None:
+        super().__init__(blueprint)
+        self.start = start
+
+    def forward(
+        self,
+        ids: Tensor,
+        layout: Layout,
+        types: Tensor | None = None,
+        trace: Trace | None = None,
+        cache: KVCache | None = None,
+    ) -> Tensor:
+        """The decoder's hidden states of all tokens, (N, W); see `Model.forward`."""
+        encoded = self.encode(ids, layout, types, trace, cache)
+        is_first = layout.positions(ids.device) == 0
+        shifted = torch.where(is_first, self.start, ids.roll(1))
+        return self.decode(shifted, layout, AttentionSource(encoded, layout))
 
 
 def hidden_states_at(
