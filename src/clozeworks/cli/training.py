@@ -9,7 +9,13 @@ from cyclopts import Parameter
 
 from clozeworks.cli.inputs import option_name
 from clozeworks.errors import SettingError, Stated, UnknownName
-from clozeworks.jobs.short_forms import long_form
+
+# What stands for a setting of another name, or of no table.
+_OTHER_FORMS = {
+    "lr": "training.learning_rate",
+    "dtype": "training.precision",
+    "device": "device",
+}
 
 
 @Parameter(name="*")
@@ -35,6 +41,11 @@ class TrainingOptions:
     device: Annotated[str | None, Parameter(alias="-d")] = None
     dtype: Literal["auto", "float32", "bfloat16"] | None = None
 
+    @classmethod
+    def forms(cls) -> dict[str, str]:
+        """The settings that options, and short forms of changes, stand for: `lr`, `epochs`."""
+        return {field.name: f"training.{field.name}" for field in fields(cls)} | _OTHER_FORMS
+
     def given(self) -> dict[str, str]:
         """What is given, as it is typed, by short form."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -48,16 +59,16 @@ class TrainingOptions:
         """The same, as they are typed."""
         return [word for name, value in self.given().items() for word in (option_name(name), value)]
 
-    def changes(self, words: Sequence[str], forms: Mapping[str, str]) -> list[str]:
+    def changes(self, words: Sequence[str]) -> list[str]:
         """The changes of settings that words and these options ask for, with their whole paths.
 
         Args:
             words: Changes such as `training.steps=5`; short forms are understood, too.
-            forms: The short forms that the recipe has.
 
         Raises:
             SettingError: If an option and a word say the same.
         """
+        forms = self.forms()
         long = {long_form(word, forms): word for word in words}
         given = {f"{forms[name]}={value}": name for name, value in self.given().items()}
         said = {change.partition("=")[0]: word for change, word in long.items()}
@@ -68,8 +79,9 @@ class TrainingOptions:
                 raise SettingError(option_name(name), Stated(value), rule, advice)
         return [*long, *given]
 
-    def spelled(self, forms: Mapping[str, str]) -> dict[str, str]:
+    def spelled(self) -> dict[str, str]:
         """The options of those settings that are given by one."""
+        forms = self.forms()
         paths = {forms[name]: option_name(name) for name in self.given()}
         # A rule names its neighbours in the same table without the path.
         return {**{path.rpartition(".")[2]: option for path, option in paths.items()}, **paths}
@@ -85,6 +97,12 @@ class FinetuneOptions(TrainingOptions):
     """
 
     epochs: float | None = None
+
+
+def long_form(change: str, forms: Mapping[str, str]) -> str:
+    """A change of a setting with its whole path: `training.epochs=5` for `epochs=5`."""
+    name, sign, value = change.partition("=")
+    return f"{forms.get(name, name)}={value}" if sign else change
 
 
 @contextmanager

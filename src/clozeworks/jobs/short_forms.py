@@ -1,38 +1,26 @@
-"""Short forms of settings, for the command line and for Python: `lr` for `training.learning_rate`.
+"""Short forms of settings in Python: `lr=0.001` for `training={"learning_rate": 0.001}`.
 
-What has no short form is written as in a recipe: `evaluation.per_epoch=4` after a command,
-`evaluation={"per_epoch": 4}` in Python.
+What has no short form is written as in a recipe: `evaluation={"per_epoch": 4}`.
 """
 
+import dataclasses
 from collections.abc import Collection, Mapping
 from copy import deepcopy
 from typing import Any
 
+from clozeworks.engine.settings import Training
 from clozeworks.errors import SettingError, UnknownName
+from clozeworks.jobs.finetune.recipe import LabelledData
 
-# What is typed most often, and the setting of a recipe that it stands for.
-PRETRAIN = {
-    "steps": "training.steps",
-    "learning_rate": "training.learning_rate",
-    "lr": "training.learning_rate",
-    "batch_size": "training.batch_size",
-    "batch_tokens": "training.batch_tokens",
-    "dtype": "training.precision",
-    "device": "device",
-}
-FINETUNE = {**PRETRAIN, "epochs": "training.epochs"}
-# What Python takes as keywords: settings by their own names, unless several tables have one of
-# that name, as every_steps.
-_TRAINING = {
-    name: f"training.{name}"
-    for name in (
-        *("steps", "epochs", "batch_size", "batch_tokens", "micro_batch_tokens", "learning_rate"),
-        *("optimizer", "schedule", "max_grad_norm", "layer_decay", "freezing", "precision"),
-        "compile",
-    )
-}
+
+def _own_names(table: str, settings: type) -> dict[str, str]:
+    """The settings of a table by their own names."""
+    return {field.name: f"{table}.{field.name}" for field in dataclasses.fields(settings)}
+
+
+# Settings by their own names, unless several tables have one of that name, as every_steps.
 PRETRAIN_KEYWORDS = {
-    **_TRAINING,
+    **_own_names("training", Training),
     "lr": "training.learning_rate",
     "dtype": "training.precision",
     "weight_decay": "training.optimizer.weight_decay",
@@ -40,14 +28,7 @@ PRETRAIN_KEYWORDS = {
     "warmup_fraction": "training.schedule.warmup_fraction",
     "tensorboard": "logging.tensorboard",
 }
-_DATA = {
-    name: f"data.{name}"
-    for name in (
-        *("columns", "header", "labels", "label_separator", "skip_bad_rows", "dev_fraction"),
-        *("mixture", "format", "separator", "quoting", "encoding", "bad_bytes"),
-        "max_row_length",
-    )
-}
+_FILES = ("train", "dev")  # are arguments of their own
 FINETUNE_KEYWORDS = {
     **PRETRAIN_KEYWORDS,
     "patience": "selection.patience",
@@ -55,18 +36,12 @@ FINETUNE_KEYWORDS = {
     "label_loss": "task.label_loss",
     "max_length": "task.windows.length",
     "seed": "seeds",
-    **_DATA,
+    **{name: path for name, path in _own_names("data", LabelledData).items() if name not in _FILES},
 }
 # Tables of which True means: with the usual settings.
 _SWITCHES = ("lora", "adversarial")
 # Tables that may be given by their kind alone: optimizer="adafactor".
 _KINDS = ("training.optimizer", "training.schedule", "augment")
-
-
-def long_form(change: str, forms: Mapping[str, str]) -> str:
-    """A change of a setting with its whole path: `training.epochs=5` for `epochs=5`."""
-    name, sign, value = change.partition("=")
-    return f"{forms.get(name, name)}={value}" if sign else change
 
 
 def written_out(

@@ -2,10 +2,11 @@
 
 import pytest
 
+from clozeworks.cli.training import FinetuneOptions, TrainingOptions, long_form
 from clozeworks.jobs.finetune.recipe import read_finetune_recipe
 from clozeworks.jobs.pretrain.recipe import read_recipe
-from clozeworks.jobs.short_forms import FINETUNE, PRETRAIN, long_form
 
+FINETUNE, PRETRAIN = FinetuneOptions.forms(), TrainingOptions.forms()
 FINETUNING = {"run": "r", "model": "m", "task": {"kind": "classify"}, "data": {"train": ["a.csv"]}}
 PRETRAINING = {
     "run": "r",

@@ -157,10 +157,9 @@ def _run(
     `spelled` are the options of settings that the recipe was made from.
     """
     from clozeworks.jobs.pretrain.recipe import changed
-    from clozeworks.jobs.short_forms import FINETUNE
 
-    with respelled({**(spelled or {}), **options.spelled(FINETUNE)}):
-        every = options.changes(changes, FINETUNE)
+    with respelled({**(spelled or {}), **options.spelled()}):
+        every = options.changes(changes)
         _train(changed(source, every), words, probe=probe)
 
 

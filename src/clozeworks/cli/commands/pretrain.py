@@ -41,15 +41,14 @@ def pretrain(
     """
     from clozeworks.jobs.pretrain import job
     from clozeworks.jobs.pretrain.recipe import read_recipe
-    from clozeworks.jobs.short_forms import PRETRAIN
     from clozeworks.recipes import recipe_file
 
     options = options or TrainingOptions()
     is_name = not recipe.suffix and recipe.name == str(recipe) and not recipe.exists()
     file = recipe_file(str(recipe)) if is_name else recipe
     command = resume_command(["pretrain", str(recipe), *changes, *options.words()])
-    with respelled(options.spelled(PRETRAIN)):
-        settled = read_recipe(file, options.changes(changes, PRETRAIN))
+    with respelled(options.spelled()):
+        settled = read_recipe(file, options.changes(changes))
         with training(command) as progress:
             trained = job.pretrain(settled, callback=progress)
     if not trained.outcome.finished and trained.report is not None:
