@@ -82,11 +82,19 @@ def test_few_public_names():
 
 
 def test_help_and_import_bring_no_heavy_library():
-    code = (
-        "import sys, clozeworks; from clozeworks.cli.main import run; run(['--help']); "
-        "heavy = {'torch', 'numpy', 'tokenizers', 'rich', 'cyclopts', 'huggingface_hub'}; "
-        "sys.exit(f'imported {heavy & set(sys.modules)}' if heavy & set(sys.modules) else 0)"
-    )
+    code = """
+import sys, clozeworks
+from clozeworks.cli.main import run
+
+def check(*heavy):
+    if imported := {*heavy} & {*sys.modules}:
+        sys.exit(f"imported {imported}")
+
+run(["--help"])
+check("torch", "numpy", "tokenizers", "rich", "cyclopts", "huggingface_hub")
+clozeworks.load
+check("scipy", "sklearn", "matplotlib", "huggingface_hub", "rich", "torch._dynamo")
+"""
     environment = {"PYTHONPATH": str(SOURCE.parent)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True)
     assert done.returncode == 0, done.stderr

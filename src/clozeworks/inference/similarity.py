@@ -7,15 +7,16 @@ Distances are negative, so that more is always more similar.
 from typing import Literal, get_args
 
 import numpy as np
-from scipy.spatial.distance import cdist  # type: ignore[import-untyped]
+import torch
 
 from clozeworks.arrays import Float32Array, Float64Array
 from clozeworks.errors import InputError, UnknownName
 
 Similarity = Literal["cosine", "dot", "euclidean", "manhattan"]
 SIMILARITIES: tuple[Similarity, ...] = get_args(Similarity)
-# What scipy calls the distances.
-_METRICS = {"euclidean": "euclidean", "manhattan": "cityblock"}
+# Distances by the power that differences are raised to.
+_POWERS = {"euclidean": 2.0, "manhattan": 1.0}
+_EXACT = "donot_use_mm_for_euclid_dist"  # a matrix product of near vectors is mostly rounding
 
 
 def similarity(first: Float32Array, second: Float32Array, kind: str = "cosine") -> Float32Array:
@@ -43,8 +44,9 @@ def similarity(first: Float32Array, second: Float32Array, kind: str = "cosine") 
     a, b = first.astype(np.float64), second.astype(np.float64)
     if kind == "cosine":
         a, b = _unit(a), _unit(b)
-    if kind in _METRICS:
-        similar: Float64Array = -cdist(a, b, _METRICS[kind])
+    if kind in _POWERS:
+        pair = torch.from_numpy(a), torch.from_numpy(b)
+        similar: Float64Array = -torch.cdist(*pair, _POWERS[kind], _EXACT).numpy()
     else:
         similar = a @ b.T
     return similar.astype(np.float32)
