@@ -194,6 +194,13 @@ class Prompts:
     file: Mapping[str, Any] = field(default_factory=dict)
     """The content of the folder's file, written again by `save`."""
 
+    def with_texts(self, texts: Mapping[str, str]) -> "Prompts":
+        """The same with some prompts said otherwise, also in the file."""
+        if not texts:
+            return self
+        said = {**self.texts, **texts}
+        return Prompts(said, self.default, {**self.file, "prompts": said})
+
     def find(self, prompt: str | None = None) -> PromptPrefix | None:
         """The prompt with a name, or a text as a prompt, or the default; None if there is none."""
         if prompt is None:

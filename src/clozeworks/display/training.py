@@ -69,8 +69,9 @@ class TrainingProgress(Callback):
         if judged := record.get("judged"):
             what = "dev set"
             name, best = judged["primary"], ", the best so far" if judged["best"] else ""
-            more = f"; {name} {judged['values'][name]:.4f}{best}"
-        self.on_message(f"step {step:,}, {what}: {parts_of(record['evaluation'])}{more}")
+            more = f"{name} {judged['values'][name]:.4f}{best}"
+        values = "; ".join(filter(None, (parts_of(record["evaluation"]), more)))
+        self.on_message(f"step {step:,}, {what}: {values}")
 
     def _line(self, step: int, record: Mapping[str, Any], now: float) -> str:
         assert self._began is not None

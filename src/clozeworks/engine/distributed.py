@@ -82,6 +82,22 @@ class ProcessGroup:
         for tensor, piece in zip(tensors, pieces, strict=True):
             tensor.copy_(piece.view_as(tensor))
 
+    def gathered(self, rows: Tensor) -> tuple[int, Tensor]:
+        """The rows of all ranks, one rank after the other, and where this rank's begin."""
+        if self.count == 1:
+            return 0, rows
+        sizes = [0.0] * self.count
+        sizes[self.rank] = float(len(rows))
+        counts = [int(size) for size in self.summed(sizes)]
+        # Every rank must send equally much; what is added is left out again.
+        padded = rows.new_zeros(max(counts), *rows.shape[1:])
+        padded[: len(rows)] = rows
+        every = [torch.empty_like(padded) for _ in counts]
+        with self._together():
+            dist.all_gather(every, padded)
+        pieces = [piece[:count] for piece, count in zip(every, counts, strict=True)]
+        return sum(counts[: self.rank]), torch.cat(pieces)
+
     def agreed(self, number: float) -> float:
         """The number of the first rank."""
         return self.summed([number if self.leads else 0.0])[0]

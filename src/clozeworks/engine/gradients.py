@@ -102,13 +102,13 @@ class Gradients:
 
         def work(worker: int, numbered: tuple[int, Batch]) -> Loss:
             loss, grads = self.of_micro_batch(step, *numbered, counts)
-            _add(sums[worker], grads)
+            add_gradients(sums[worker], grads)
             return loss
 
         losses = self._workers.run(work, list(enumerate(micro_batches)))
         grads, *others = sums
         for other in others:
-            _add(grads, other)
+            add_gradients(grads, other)
         self._ranks.add_up([grad for grad in grads if grad is not None])
         for parameter, grad in zip(self._parameters, grads, strict=True):
             parameter.grad = grad  # None for a part that nobody asks: nothing updates it
@@ -164,7 +164,7 @@ def measured(
     return StepResult(parts, int(all_tokens))
 
 
-def _add(sums: Grads, grads: Sequence[Tensor | None]) -> None:
+def add_gradients(sums: Grads, grads: Sequence[Tensor | None]) -> None:
     """Adds gradients to sums, in place; None is a parameter that was not used."""
     both = [(a, b) for a, b in zip(sums, grads, strict=True) if a is not None and b is not None]
     if both:

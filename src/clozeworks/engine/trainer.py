@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from clozeworks.core.loss import Loss
+from clozeworks.engine.cached_gradients import CachedGradients, LossOverVectors
 from clozeworks.engine.callbacks import Callback, TrainerCallback, Update
 from clozeworks.engine.distributed import ProcessGroup
 from clozeworks.engine.gradients import Gradients, LossFunction, StepResult, norm_of
@@ -55,7 +56,8 @@ class Trainer:
     model: nn.Module
     """The model, on its device."""
     loss: Callable[[Any, BatchTensors], Loss]
-    """The loss of a model, the first argument, on a batch on its device."""
+    """The loss of a model, the first argument, on a batch on its device; not called where
+    `over_vectors` is given."""
     stages: Stages
     """Where batches come from."""
     training: Training
@@ -70,6 +72,8 @@ class Trainer:
     """Logging, evaluation and snapshots, in this order."""
     callback: Callback
     """The display and the callbacks of the user."""
+    over_vectors: LossOverVectors | None = None
+    """The loss, where it is a function of the vectors of all texts of a step; else None."""
     guards: Guards = field(default_factory=Guards)
     """Watches for numbers that are not finite."""
 
@@ -84,19 +88,22 @@ class Trainer:
         )
         called: Any = torch.compile(self.model) if training.compile else self.model
         self.batch_loss: LossFunction = lambda batch: self.loss(called, batch)
-        self.gradients = Gradients(
-            self.model,
-            self.batch_loss,
-            self.ranks,
-            self.workers,
-            seed=self.seed,
-            precision=training.precision,
-        )
+        self.gradients = self._gradients(called)
         self.step = 0
         self.tokens = 0
         self._names = {id(value): name for name, value in self.model.named_parameters()}
         self._before = self._saved = 0.0  # seconds of earlier sessions; all until the last snapshot
         self._began = time.monotonic()
+
+    def _gradients(self, called: Any) -> Gradients:
+        ranks, workers, precision = self.ranks, self.workers, self.training.precision
+        if (loss := self.over_vectors) is None:
+            return Gradients(
+                self.model, self.batch_loss, ranks, workers, seed=self.seed, precision=precision
+            )
+        return CachedGradients(
+            self.model, called, loss, ranks, workers, seed=self.seed, precision=precision
+        )
 
     @property
     def seconds(self) -> float:

@@ -72,6 +72,10 @@ class StartingModel(Protocol):
     def max_length(self) -> int | None:
         """The most tokens it takes."""
 
+    @property
+    def pooling(self) -> Any:
+        """How its tokens become one vector."""
+
 
 @dataclass(frozen=True)
 class PublishedHeads:
@@ -101,6 +105,18 @@ class TaskData:
 
 
 @dataclass(frozen=True)
+class SentenceVectors:
+    """How texts become vectors, as a model folder states it."""
+
+    pooling: tuple[str, ...]
+    normalize: bool
+    max_length: int | None
+    """The most tokens of a text; None for what the model takes."""
+    prompts: Mapping[str, str]
+    """What is put before a text, by name."""
+
+
+@dataclass(frozen=True)
 class Prepared:
     """A task and its items, settled from the data."""
 
@@ -118,6 +134,8 @@ class Prepared:
     """What chats are written with, where the tokenizer has no template."""
     learns_turns: bool = False
     """Whether the model folder states what ends a turn of a chat."""
+    vectors: SentenceVectors | None = None
+    """How the model folder says texts become vectors, where that is learned."""
 
 
 @dataclass(frozen=True)
@@ -183,12 +201,17 @@ class Task(Objective, Generic[ItemType, AnswerType]):
     """Further options of its command."""
     usual_epochs: ClassVar[float] = 3.0
     """How often a large set is gone through in fine-tuning."""
+    usual_batch_size: ClassVar[int] = 32
+    """Items of a step."""
     can_augment: ClassVar[bool] = True
     """Whether texts may change while what is right stays."""
     can_truncate: ClassVar[bool] = False
     """Whether an item may be cut to one window (`windows.keep`)."""
     can_probe: ClassVar[bool] = False
     """Whether a regression on frozen vectors can do it."""
+    texts_apart: ClassVar[bool] = False
+    """Whether every text of an item is read on its own, and all of a step are compared: the loss is
+    a function of their vectors (`vectors`, `known`, `loss_of_vectors`)."""
     writes: ClassVar[bool] = False
     """Whether its answers are texts, written token by token."""
     chunk_items: ClassVar[int | None] = None
@@ -197,6 +220,11 @@ class Task(Objective, Generic[ItemType, AnswerType]):
     """A line of Python that asks a model for predictions, for its card."""
     per_token: ClassVar[bool] = False
     """Whether there are logits for every token, or for every window."""
+
+    @property
+    def wants_distinct_texts(self) -> bool:
+        """Whether no text may stand in a step twice, since others count as wrong."""
+        return False
 
     # From labelled files to a task.
 

@@ -25,6 +25,7 @@ from clozeworks.arrays import Int64Array
 from clozeworks.data.corpus.corpus import Split
 from clozeworks.data.examples.example_arrays import ExampleArrays, assemble
 from clozeworks.errors import InputError, SettingError
+from clozeworks.rng import RandomStream
 from clozeworks.spec import Slot, spec
 from clozeworks.text.tokenizer.templates import Template
 from clozeworks.wording import counted
@@ -66,6 +67,10 @@ class Examples(ABC):
         Raises:
             IndexError: If an index is outside the epoch.
         """
+
+    def order(self, epoch: int, rng: RandomStream) -> Int64Array:
+        """The order in which an epoch shows its examples."""
+        return rng.permutation(epoch, self.size(epoch)).astype(np.int64, copy=False)
 
     def documents(self, epoch: int, indices: Int64Array) -> Int64Array | None:
         """The document each text of some examples stands in, (B, T); None if that is unknown."""

@@ -13,8 +13,6 @@ from functools import lru_cache
 from itertools import accumulate, count
 from typing import Generic, TypeVar
 
-import numpy as np
-
 from clozeworks.arrays import Int64Array
 from clozeworks.data.examples import Examples
 from clozeworks.data.examples.example_arrays import ExampleArrays
@@ -146,4 +144,4 @@ class Loader(Generic[Made]):
         return cycle * self.examples.copies + copy, rest - self._before[copy]
 
     def _shuffled(self, epoch: int) -> Int64Array:
-        return self._rng.permutation(epoch, self.examples.size(epoch)).astype(np.int64, copy=False)
+        return self.examples.order(epoch, self._rng)

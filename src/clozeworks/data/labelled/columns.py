@@ -149,6 +149,7 @@ def _find_known(table: Table, item: type[Item], columns: dict[str, Column]) -> N
 
     # Names that go together are found together, or not at all.
     paired = [role.name for role in item.roles[:2]] if item.known_pairs else []
+    needs_both = all(role.required for role in item.roles[:2])
     if paired and not {*paired} & {*columns}:
         for pair in item.known_pairs:
             if all(name in numbers for name in pair):
@@ -156,7 +157,7 @@ def _find_known(table: Table, item: type[Item], columns: dict[str, Column]) -> N
                     take(role_name, name)
                 break
     for role in item.roles:
-        if role.name in columns or role.name in paired:
+        if role.name in columns or (role.name in paired and needs_both):
             continue
         taken = {column.number for column in columns.values()}
         for name in role.known:
@@ -176,7 +177,7 @@ def _find_by_content(table: Table, item: type[Item], columns: dict[str, Column])
         free = [n for n in range(1, len(table.names) + 1) if n not in taken]
         number = 0
         if role.holds == "text" and role.partner:
-            alone = role.partner in columns
+            alone = role.partner in columns or role.partner not in required
             pair = sorted(_texts(table, free)[: 1 if alone else 2])
             both = role.partner in required and not alone
             number = pair[0] if len(pair) > both else 0
@@ -258,7 +259,12 @@ def _data_in_header(table: Table) -> str:
 def _example(table: Table, roles: Sequence[Role]) -> str:
     whole = table.without_header()
     numbers = list(range(1, len(whole.names) + 1))
-    wanted = [role.name for role in roles if role.holds == "text"]
+    wanted = list(
+        dict.fromkeys(
+            name for role in roles if role.holds == "text" for name in (role.name, role.partner)
+        )
+    )
+    wanted = [name for name in wanted if name]
     texts = sorted(_texts(whole, numbers)[: len(wanted)])
     example = dict(zip(wanted, texts, strict=False))
     rest = [number for number in numbers if number not in texts]

@@ -75,6 +75,8 @@ class Item:
     """What one of them is called when labelled files are counted."""
     asked_unit: ClassVar[str] = "text"
     """What one of them is called when a model is asked about it."""
+    texts_apart: ClassVar[bool] = False
+    """Whether each of its texts is read on its own, and not all of them together."""
     shares_text: ClassVar[bool] = False
     """Whether its last text is long and shared by many, such as the context of questions."""
     label_role: ClassVar[str] = "label"
@@ -112,6 +114,11 @@ class Item:
     def texts(self) -> tuple[str, ...]:
         """Its texts, in order."""
         return tuple(getattr(self, name) for name in self.text_names)
+
+    @property
+    def names_of_texts(self) -> tuple[str, ...]:
+        """What each of its texts is called."""
+        return self.text_names
 
     @property
     def gold(self) -> Any:
@@ -278,6 +285,15 @@ class Item:
     def missing_labels(cls, items: Sequence["Item"]) -> str | None:
         """A clause that says why there are no labels and what to do; None for the usual one."""
         return None
+
+
+def text_columns(items: Sequence[Item]) -> dict[str, list[str]]:
+    """The texts of items by what they are called."""
+    columns: dict[str, list[str]] = {}
+    for item in items:
+        for name, text in zip(item.names_of_texts, item.texts, strict=True):
+            columns.setdefault(name, []).append(text)
+    return columns
 
 
 def wrong_text(text: object, what: str) -> str:

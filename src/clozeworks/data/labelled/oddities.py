@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from clozeworks.data.labelled.items import Item
+from clozeworks.data.labelled.items import Item, text_columns
 
 _EXAMPLES = 3
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
@@ -106,8 +106,10 @@ def _shared(items: Sequence[Item], dev: Sequence[Item]) -> Iterator[Finding]:
 
 def _debris(items: Sequence[Item]) -> Iterator[Finding]:
     texts = list(_once(items))
-    columns = zip(*(item.texts for item in items), strict=True)
-    long = [max(_LONG, _TIMES * median(map(len, column))) for column in columns]
+    long = {
+        name: max(_LONG, _TIMES * median(map(len, column)))
+        for name, column in text_columns(items).items()
+    }
 
     def with_any(test: Callable[[str], object]) -> list[tuple[Item, str]]:
         return [(item, "") for item, several in texts if any(map(test, several))]
@@ -115,7 +117,10 @@ def _debris(items: Sequence[Item]) -> Iterator[Finding]:
     very_long = [
         (item, "")
         for item in items
-        if any(len(text) > limit for text, limit in zip(item.texts, long, strict=True))
+        if any(
+            len(text) > long[name]
+            for name, text in zip(item.names_of_texts, item.texts, strict=True)
+        )
     ]
     yield _finding("very long", f"at least {_TIMES} times as long as usual", very_long)
     yield _finding("control characters", "control characters", with_any(_CONTROL.search))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from clozeworks.data.labelled.items import Item
+from clozeworks.data.labelled.items import Item, text_columns
 from clozeworks.data.labelled.labels import check_labels, ordered
 from clozeworks.data.labelled.oddities import Finding, findings
 from clozeworks.data.labelled.reading import Labelled
@@ -204,8 +204,7 @@ def _amounts(counts: Counter[str], total: int) -> tuple[Amount, ...]:
 
 
 def _lengths(items: Sequence[Item]) -> Iterable[Spread]:
-    columns = zip(*(item.texts for item in items), strict=True)
-    for text_name, column in zip(items[0].text_names, columns, strict=True):
+    for text_name, column in text_columns(items).items():
         name = "" if text_name == "text" else f"{text_name} "
         yield Spread.of(f"{name}characters", map(len, column))
         known = [item.word_count for item in items if item.word_count is not None]

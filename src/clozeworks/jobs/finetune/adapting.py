@@ -48,6 +48,9 @@ def objective_of(
     """What is trained: the task, wrapped for a loss of the user's own, or for another variant."""
     if loss is not None:
         return CustomLoss(objective=task, function=loss)
+    if recipe.adversarial is not None and task.texts_apart:
+        rule = f"{task.name} compares vectors, and has no answers that could stay the same"
+        raise SettingError("adversarial", SET, rule, "leave it out")
     if recipe.adversarial is not None:
         return Adversarial(objective=task, move=recipe.adversarial)
     if (sampling := recipe.scheduled_sampling) is not None:

@@ -175,7 +175,10 @@ def window_forecast(ready: Prepared, start: LanguageModel) -> list[str]:
     chosen = np.linspace(0, len(ready.train) - 1, wanted).astype(np.int64)
     some = [ready.train[index] for index in chosen]
     windows = by_item(task.windows_of(some, start.tokenizer, start.max_length))
-    long = sum(len(own) > 1 or own[0].dropped > 0 for own in windows)
+    apart = task.texts_apart
+    long = sum(
+        (len(own) > 1 and not apart) or any(window.dropped > 0 for window in own) for own in windows
+    )
     if not long:
         return []
     total, about = len(ready.train), "" if wanted == len(ready.train) else "about "
@@ -202,6 +205,16 @@ def note_in_folder(ready: Prepared, start: LanguageModel) -> None:
         checkpoint.notes = {**checkpoint.notes, **ready.notes}
     if ready.chat_template is not None:
         checkpoint.tokenizer = start.tokenizer.with_chat_template(ready.chat_template)
+    if (vectors := ready.vectors) is not None:
+        length = vectors.max_length or checkpoint.pooling.max_length
+        checkpoint.pooling = replace(
+            checkpoint.pooling,
+            modes=vectors.pooling,
+            normalize=vectors.normalize,
+            max_length=length,
+            stated=True,
+        )
+        checkpoint.prompts = checkpoint.prompts.with_texts(vectors.prompts)
     if ready.learns_turns:
         # Compat: others know a turn's end only if the folder says it.
         ends = start.writer(chat=True).ends

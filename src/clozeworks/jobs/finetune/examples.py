@@ -5,16 +5,18 @@ beforehand: a run starts at once, and an epoch may show every item changed.
 """
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
 from clozeworks.arrays import Int64Array
 from clozeworks.data.examples import Examples
+from clozeworks.data.examples.distinct import DistinctOrder, distinct_order
 from clozeworks.data.examples.example_arrays import ExampleArrays
 from clozeworks.data.labelled.mixing import Mixed
 from clozeworks.errors import InputError
+from clozeworks.rng import RandomStream
 from clozeworks.tasks.spans.windows import by_item
 from clozeworks.tasks.task import Task
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
@@ -76,7 +78,6 @@ class TaskExamples(Examples):
 
     def take(self, epoch: int, indices: Int64Array) -> ExampleArrays:
         """Some items of an epoch; the windows of each stand one after the other."""
-        self._check(epoch, indices)
         numbers = (indices if self.mixed is None else self.mixed.chosen(epoch, indices)).tolist()
         items = [self.items[index] for index in numbers]
         if self.change is not None:
@@ -106,6 +107,49 @@ class TaskExamples(Examples):
             labels=np.array(labels) if labels else None,
             token_labels=np.concatenate(tokens) if tokens else None,
         )
+
+
+class DistinctExamples(TaskExamples):
+    """Items of which no step shows a text twice.
+
+    Args:
+        task: The task.
+        items: Items with texts.
+        tokenizer: The model's tokenizer.
+        max_length: The most tokens the model takes.
+        batch_size: Items of a step.
+        seed: The seed of the run: it decides the order.
+        epochs: How many epochs there may be.
+    """
+
+    def __init__(
+        self,
+        task: Task[Any, Any],
+        items: Sequence[Any],
+        tokenizer: Tokenizer,
+        *,
+        max_length: int | None,
+        batch_size: int,
+        seed: int,
+        epochs: int,
+    ) -> None:
+        super().__init__(task, items, tokenizer, max_length=max_length)
+        self.copies = max(1, epochs)
+        self._texts = [frozenset(map(hash, item.texts)) for item in items]
+        self._size, self._seed = batch_size, seed
+        self.epoch = lru_cache(maxsize=None)(self._epoch)
+
+    def size(self, epoch: int) -> int:
+        """As many as whole steps have."""
+        return len(self.epoch(epoch).order)
+
+    def order(self, epoch: int, rng: RandomStream) -> Int64Array:
+        """A shuffle in which items wait for a step that has none of their texts."""
+        return self.epoch(epoch).order
+
+    def _epoch(self, epoch: int) -> DistinctOrder:
+        shuffled = RandomStream(self._seed, "order").permutation(epoch, len(self.items))
+        return distinct_order(self._texts, shuffled, self._size)
 
 
 def _joined(lists: Sequence[list[Any]]) -> Int64Array:

@@ -12,7 +12,6 @@ from clozeworks.jobs.finetune.recipe import FinetuneRecipe
 from clozeworks.tasks.task import task_class
 from clozeworks.wording import counted
 
-_BATCH_SIZE = 32
 _WARMUP_FRACTION = 0.1
 # Steps; what would be shorter is left out.
 _SHORTEST_WARMUP = 2
@@ -57,7 +56,7 @@ class FinetunePlan:
     ) -> "FinetunePlan":
         """Settles a recipe for the number of items of an epoch and the size of the model."""
         training, logging, evaluation = recipe.training, recipe.logging, recipe.evaluation
-        size = training.batch_size or _BATCH_SIZE
+        size = training.batch_size or task_class(recipe.task["kind"]).usual_batch_size
         if training.batch_tokens is not None:
             size = max(1, round(training.batch_tokens / mean_length))
         size = min(size, items)

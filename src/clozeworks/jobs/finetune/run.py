@@ -5,13 +5,14 @@ it holds `result.json` and the model, and its snapshots go.
 """
 
 import json
+import math
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from clozeworks import config
 from clozeworks.checkpoints.tasks import blueprint_for
@@ -28,6 +29,7 @@ from clozeworks.engine.param_groups import frozen_message
 from clozeworks.engine.snapshots import Snapshots
 from clozeworks.engine.stages import MicroBatcher, MicroBatches, Stage, Stages
 from clozeworks.engine.trainer import Outcome, Trainer
+from clozeworks.errors import InputError
 from clozeworks.inference.predict import answers
 from clozeworks.jobs.disk import check_disk
 from clozeworks.jobs.finetune.adapting import (
@@ -37,7 +39,7 @@ from clozeworks.jobs.finetune.adapting import (
     save_with_adapter,
 )
 from clozeworks.jobs.finetune.data import LabelledTask
-from clozeworks.jobs.finetune.examples import Change, TaskExamples
+from clozeworks.jobs.finetune.examples import Change, DistinctExamples, TaskExamples
 from clozeworks.jobs.finetune.plan import FinetunePlan
 from clozeworks.jobs.finetune.recipe import FinetuneRecipe
 from clozeworks.language_model import LanguageModel
@@ -52,6 +54,7 @@ from clozeworks.storage.atomic import write_json
 from clozeworks.storage.checksums import read_sealed, sealed
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.task import Task
+from clozeworks.wording import counted
 
 # Words a model is asked for in place of another.
 _GUESSES = 20
@@ -102,21 +105,66 @@ class FinetuneRun:
         callback: Callback,
     ) -> None:
         self.recipe, self.start = recipe, start
-        head = blueprint_for(start.checkpoint, data.task).heads[data.task.head]
+        head = blueprint_for(start.checkpoint, data.task).heads.get(data.task.head)
         self.data = replace(data, task=data.task.settled(data.train, head))
         self.objective = objective_of(self.data.task, recipe, data.objects.loss)
         self.seed, self.folder, self.ranks, self.callback = seed, folder, ranks, callback
+        self.messages: list[str] = []
         self.predictions: list[Any] = []  # of the best weights for the dev set, once known
-        self.plan = FinetunePlan.of(
+        self.plan = self._plan(recipe, data.shown)
+        self.distinct: DistinctExamples | None = None
+        if self.data.task.wants_distinct_texts:
+            self._plan_distinct()
+        self.snapshots = Snapshots(folder / SNAPSHOTS, recipe.checkpointing.keep)
+
+    def _plan(self, recipe: FinetuneRecipe, items: int) -> FinetunePlan:
+        return FinetunePlan.of(
             recipe,
-            data.shown,
-            start.blueprint.count(),
-            encoder_decoder=start.blueprint.decoder is not None,
-            mean_length=self._examples(start, data.train).mean_length
+            items,
+            self.start.blueprint.count(),
+            encoder_decoder=self.start.blueprint.decoder is not None,
+            mean_length=self._examples(self.start, self.data.train).mean_length
             if recipe.training.batch_tokens
             else 1.0,
         )
-        self.snapshots = Snapshots(folder / SNAPSHOTS, recipe.checkpointing.keep)
+
+    def _plan_distinct(self) -> None:
+        """Plans steps that have no text twice: how many there are is counted.
+
+        Raises:
+            InputError: If no two rows can stand in one step.
+        """
+        size = self.plan.batch_size
+        first = self._distinct(size).epoch(0)
+        if not len(first.order):  # no whole step can be had
+            size, first = first.rest, self._distinct(first.rest).epoch(0)
+        if size < 2:
+            raise InputError(
+                "no two rows of the training data can be compared: all of them share a text, or "
+                "there is only one; the other rows of a step are what a text is compared with; add "
+                "rows with other texts."
+            )
+        training = replace(self.recipe.training, batch_size=size, batch_tokens=None)
+        self.plan = self._plan(replace(self.recipe, training=training), len(first.order))
+        self.distinct = self._distinct(size)
+        if not first.moved and not first.left_out:
+            return
+        self.messages.append(
+            f"No step has a text twice: in the first epoch {counted(first.moved, 'row')} moved to "
+            f"a later step, and {counted(first.left_out, 'row is', 'rows are')} left out; other "
+            "epochs leave out others."
+        )
+
+    def _distinct(self, size: int) -> DistinctExamples:
+        return DistinctExamples(
+            self.data.task,
+            self.data.train,
+            self.start.tokenizer,
+            max_length=self.start.max_length,
+            batch_size=size,
+            seed=self.seed,
+            epochs=math.ceil(self.plan.epochs) + 1,
+        )
 
     @property
     def done(self) -> bool:
@@ -144,7 +192,11 @@ class FinetuneRun:
             self._remove_snapshots()  # a session may have been killed before it could
             return None, RunResult.read(self.folder)
         self.recipe.training.check_device(self.ranks.device)
-        for message in (self.plan.message(), *sampling_messages(self.recipe, self.plan.steps)):
+        for message in (
+            self.plan.message(),
+            *self.messages,
+            *sampling_messages(self.recipe, self.plan.steps),
+        ):
             self.callback.on_message(f"Seed {self.seed}: {message}")
         model = self.start.for_task(self.data.task, seed=self.seed, head=self.recipe.head)
         network = model.model.to(self.ranks.device)
@@ -177,6 +229,7 @@ class FinetuneRun:
             trainer = Trainer(
                 model=network,
                 loss=objective.loss,
+                over_vectors=cast(Any, objective) if self.data.task.texts_apart else None,
                 stages=Stages([Stage(self._loader(model, workers), plan.steps)]),
                 training=plan.training,
                 seed=self.seed,
@@ -275,7 +328,7 @@ class FinetuneRun:
         return self.data.task.cost_value is not None and self.data.objects.loss is None
 
     def _loader(self, model: LanguageModel, workers: WorkerPool) -> Loader[MicroBatches]:
-        examples = self._examples(
+        examples = self.distinct or self._examples(
             model,
             self.data.train,
             change=_change(self.recipe.augment, self.seed, self.start),
@@ -285,7 +338,8 @@ class FinetuneRun:
 
     def _held_out(self, model: LanguageModel, workers: WorkerPool) -> MicroBatches:
         """This rank's part of the dev set; nothing where predictions tell the loss as well."""
-        if len(self.data.dev) < self.ranks.count or self._tells_loss:
+        # Vectors are measured; what they cost depends on which others stand beside them.
+        if len(self.data.dev) < self.ranks.count or self._tells_loss or self.data.task.texts_apart:
             return []
         examples = self._examples(model, self.data.dev)
         size = len(self.data.dev)

@@ -1,0 +1,278 @@
+"""Rows that teach or measure sentence vectors: what they hold says what can be learned from them.
+
+| a row has | it teaches | kind |
+|---|---|---|
+| anchor, positive | the positive is nearer than all others | `pairs` |
+| anchor, positive, negatives | the same, with hard negatives | `tuples` |
+| two texts, a number | more similar texts have nearer vectors | `scores` |
+| two texts, 0 or 1 | whether they belong together | `judged` |
+| two texts, a class | which relation they have | `classes` |
+| a text, a class | texts of one class are near | `groups` |
+| a text | itself, twice or damaged | `texts` |
+| a text, a vector of a teacher | the teacher's vector | `vectors` |
+| query, documents, a teacher's scores | the teacher's order | `lists` |
+
+Columns are found by name, never by their order. A column of positives or negatives may hold a list.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from clozeworks.data.files.fields import is_number, json_type
+from clozeworks.data.labelled.bad_rows import BadRows
+from clozeworks.data.labelled.columns import LABEL_COLUMNS, TEXT_COLUMNS
+from clozeworks.data.labelled.items import NO_LABELS, Item, Role, wrong_text
+from clozeworks.data.labelled.labels import is_empty
+from clozeworks.data.labelled.reading import Reading
+from clozeworks.tasks.compare import PAIRS
+
+MOST_NEGATIVES = 32
+ANCHORS = ("anchor", "query", "question", "text", "sentence", "title")
+POSITIVES = ("positive", "pos", "document", "passage", "answer", "response", "paraphrase", "doc")
+NEGATIVES = ("negative", "neg", "hard_negative", "negatives", "hard_negatives")
+PAIRED = (
+    *((anchor, positive) for anchor in ("anchor", "query", "question") for positive in POSITIVES),
+    *PAIRS,
+    *(("sentence", "paraphrase"), ("title", "abstract"), ("title", "body"), ("text", "positive")),
+)
+KINDS = {
+    "pairs": "pairs of texts that belong together",
+    "tuples": "pairs of texts with hard negatives",
+    "scores": "pairs of texts with a number",
+    "judged": "pairs of texts with 0 or 1",
+    "classes": "pairs of texts with a class",
+    "groups": "texts with a class",
+    "texts": "texts alone",
+    "vectors": "texts with a vector each",
+    "lists": "queries and documents with a teacher's scores",
+    NO_LABELS: "nothing",
+}
+"""What rows may hold, and what a person calls it."""
+
+# What a cell of labels says when there are only two kinds of them.
+_TRUTH = {"0": False, "1": True, "false": False, "true": True, "0.0": False, "1.0": True}
+
+
+def _negative_roles() -> Iterator[Role]:
+    yield Role("negative", NEGATIVES, required=False)
+    for number in range(1, MOST_NEGATIVES + 1):
+        names = tuple(f"{name}_{number}" for name in ("negative", "neg", "hard_negative"))
+        yield Role(f"negative_{number}", names, required=False)
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedItem(Item):
+    """A text, or one with others, and what is known of them."""
+
+    anchor: str
+    others: tuple[str, ...] = ()
+    """The positive, or the second of two; then hard negatives, or other documents."""
+    label: Any = None
+    """A number, whether the two belong together, or a class; None if nothing is known."""
+    teacher: tuple[float, ...] = ()
+    """The vector of a teacher; or its score of each of the others."""
+    group: str = ""
+    """Rows of one group are never negatives of each other; its own text if empty."""
+    source_location: str = ""
+
+    command: ClassVar[str] = "embed"
+    roles: ClassVar[tuple[Role, ...]] = (
+        Role("anchor", (*ANCHORS, *TEXT_COLUMNS), holds="text", partner="positive"),
+        Role("positive", POSITIVES, required=False),
+        Role("label", LABEL_COLUMNS, required=False, holds="label"),
+        Role("group", ("group", "group_id", "anchor_id", "query_id", "qid"), required=False),
+        Role("teacher", ("teacher", "vector", "embedding", "teacher_scores"), required=False),
+        *_negative_roles(),
+    )
+    known_pairs: ClassVar[tuple[tuple[str, str], ...]] = PAIRED
+    text_names: ClassVar[tuple[str, ...]] = ("anchor",)
+    asked_roles: ClassVar[tuple[str, ...]] = ("anchor", "positive")
+    texts_apart: ClassVar[bool] = True
+    label_kinds: ClassVar[Mapping[str, str]] = KINDS
+    labels_needed: ClassVar[bool] = False
+    gold_word: ClassVar[str] = "texts to compare"
+    example: ClassVar[tuple[str, ...]] = ("a text of yours",)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The anchor, then the others."""
+        return (self.anchor, *self.others)
+
+    @property
+    def names_of_texts(self) -> tuple[str, ...]:
+        """The anchor, its positive, and negatives."""
+        return ("anchor", "positive", *("negative",) * (len(self.others) - 1))[: len(self.texts)]
+
+    @property
+    def gold(self) -> Any:
+        """Its label."""
+        return self.label
+
+    @property
+    def kind(self) -> str:
+        """What it can teach; one of `KINDS`."""
+        if self.teacher:
+            return "lists" if self.others else "vectors"
+        if not self.others:
+            return "texts" if self.label is None else "groups"
+        if isinstance(self.label, bool):
+            return "judged"
+        if isinstance(self.label, float):
+            return "scores"
+        if self.label is not None:
+            return "classes"
+        return "tuples" if len(self.others) > 1 else "pairs"
+
+    def inputs(self) -> dict[str, Any]:
+        """Its texts by role."""
+        positive = {"positive": self.others[0]} if self.others else {}
+        negatives = {f"negative_{n}": text for n, text in enumerate(self.others[1:], start=1)}
+        return {"anchor": self.anchor, **positive, **negatives}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The one JSON form."""
+        known = {"label": self.label} if self.label is not None else {}
+        known |= {"teacher": list(self.teacher)} if self.teacher else {}
+        known |= {"group": self.group} if self.group else {}
+        return {**self.inputs(), **known}
+
+    @classmethod
+    def from_texts(cls, texts: Sequence[str], source_location: str = "") -> "EmbedItem":
+        """A text, with the others it is compared with."""
+        return cls(texts[0], tuple(texts[1:]), source_location=source_location)
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any], source_location: str, bad: BadRows) -> "EmbedItem":
+        """The texts of a row, and what stands beside them; a list of positives stays one."""
+        anchor = row.get("anchor")
+        if wrong := wrong_text(anchor, "anchor"):
+            raise ValueError(wrong)
+        positives = _texts(row.get("positive"), "positive")
+        negatives = _texts(row.get("negative"), "negative")
+        for number in range(1, MOST_NEGATIVES + 1):
+            negatives += _texts(row.get(f"negative_{number}"), f"negative {number}")
+        if negatives and not positives:
+            raise ValueError(
+                "there is a negative and no positive; give one, or leave the negative out"
+            )
+        for text in negatives:
+            if text == anchor or text in positives:
+                which = "anchor" if text == anchor else "positive"
+                raise ValueError(f"the {which} is also a negative; leave one of them out")
+        teacher = _numbers(row.get("teacher"))
+        cell, group = row.get("label"), row.get("group")
+        if isinstance(cell, list):
+            teacher, cell = _numbers(cell), None
+        item = cls(
+            str(anchor),
+            (*positives, *negatives),
+            None if is_empty(cell) else cell,
+            teacher,
+            "" if group is None else str(group),
+            source_location,
+        )
+        if len(positives) > 1 and not teacher:  # taken apart by `settle`, when all rows are known
+            item = replace(item, label=_SeveralPositives(len(positives)))
+        return item
+
+    @classmethod
+    def settle(
+        cls, items: Sequence[Item], reading: Reading, bad: BadRows
+    ) -> tuple[Sequence[Item], str]:
+        """Reads the labels, whose kind shows in all of them together."""
+        rows = [each for item in items if isinstance(item, EmbedItem) for each in _apart(item)]
+        cells = [item.label for item in rows if item.label is not None]
+        if cells:
+            rows = _labelled(rows, cells, reading, bad)
+        kinds = Counter(item.kind for item in rows)
+        if len(kinds) > 1 and kinds.keys() != {"pairs", "tuples"}:
+            usual = kinds.most_common(1)[0][0]
+            for item in rows:
+                if item.kind != usual:
+                    bad.add(
+                        item.source_location,
+                        f"this row has {KINDS[item.kind]}, most have {KINDS[usual]}; give it what "
+                        "the others have",
+                    )
+            rows = [item for item in rows if item.kind == usual]
+        kind = "tuples" if "tuples" in kinds else next(iter(kinds), NO_LABELS)
+        return rows, kind
+
+    @classmethod
+    def described_labels(cls, has_column: bool, kind: str) -> str:
+        """What the rows hold."""
+        return f"; the rows hold {KINDS[kind]}"
+
+
+@dataclass(frozen=True)
+class _SeveralPositives:
+    """So many of the others are positives."""
+
+    count: int
+
+
+def _apart(item: EmbedItem) -> Iterator[EmbedItem]:
+    """A row for each positive of a row, in one group."""
+    if not isinstance(item.label, _SeveralPositives):
+        yield item
+        return
+    count = item.label.count
+    for positive in item.others[:count]:
+        others = (positive, *item.others[count:])
+        yield replace(item, others=others, label=None, group=item.group or item.anchor)
+
+
+def _labelled(
+    rows: list[EmbedItem], cells: list[Any], reading: Reading, bad: BadRows
+) -> list[EmbedItem]:
+    """The rows with their labels read."""
+    truth = all(str(cell).strip().lower() in _TRUTH for cell in cells)
+    numbers = all(is_number(cell) and not isinstance(cell, bool) for cell in cells)
+    paired = sum(bool(item.others) for item in rows) * 2 > len(rows)
+    kept = []
+    for item in rows:
+        if item.label is None:
+            bad.add(item.source_location, "the label is empty; give it one")
+            continue
+        if paired and truth and reading.labels != "numbers":
+            label: Any = _TRUTH[str(item.label).strip().lower()]
+        elif paired and reading.labels != "one" and (numbers or reading.labels == "numbers"):
+            label = float(item.label) if is_number(item.label) else math.nan
+            if not math.isfinite(label):
+                bad.add(
+                    item.source_location,
+                    f"the score is {str(item.label)!r}; it must be a finite number; correct it",
+                )
+                continue
+        else:
+            label = str(item.label).strip()
+        kept.append(replace(item, label=label))
+    return kept
+
+
+def _texts(cell: Any, what: str) -> tuple[str, ...]:
+    """The texts of a cell: none, one, or a list of them."""
+    if cell is None or cell == "" or cell == []:
+        return ()
+    cells = cell if isinstance(cell, list | tuple) else [cell]
+    for text in cells:
+        if wrong := wrong_text(text, what):
+            raise ValueError(wrong)
+    return tuple(cells)
+
+
+def _numbers(cell: Any) -> tuple[float, ...]:
+    """The numbers of a cell that holds a list of them."""
+    if cell is None or cell == "":
+        return ()
+    if not isinstance(cell, list) or not all(
+        is_number(value) and not isinstance(value, bool) and math.isfinite(float(value))
+        for value in cell
+    ):
+        raise ValueError(
+            f"the teacher is {json_type(cell)}; it must be a list of finite numbers; correct it"
+        )
+    return tuple(float(value) for value in cell)

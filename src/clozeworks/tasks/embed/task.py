@@ -1,0 +1,410 @@
+"""Sentence embeddings: texts that mean the same get vectors that are near each other.
+
+Paper: Reimers & Gurevych 2019 (Sentence-BERT); Gao et al. 2021 (SimCSE, and GradCache for steps
+larger than memory).
+Data: pairs, triplets, scores, classes, or texts alone (`items.py` has a table).
+Hides and asks: hides nothing; compares the vectors of all texts of a step.
+Loss: what `loss` says; the usual one of the rows if it is not given (`losses/`).
+Relations: `Compare` and `Rerank` read two texts together, which is more exact and much slower.
+Example: `Embed(loss=Ranking())`.
+
+Shapes: B texts, N tokens, W width.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from torch import Tensor
+
+from clozeworks import config as settings_reader
+from clozeworks import registry
+from clozeworks.arrays import Float32Array
+from clozeworks.core.heads.pooling import check_modes, pool
+from clozeworks.core.layout import Layout
+from clozeworks.core.loss import Loss
+from clozeworks.core.model import Model
+from clozeworks.data.labelled.bad_rows import BadRows
+from clozeworks.data.labelled.in_memory import DataSource
+from clozeworks.data.labelled.items import Item, ItemLocations
+from clozeworks.data.labelled.reading import Labelled, Reading, read_items
+from clozeworks.errors import InputError, SettingError
+from clozeworks.objectives.batch import BatchBuilder, BatchTensors, Vocabularies
+from clozeworks.rng import RandomStream
+from clozeworks.spec import spec
+from clozeworks.tasks.embed.items import KINDS, EmbedItem
+from clozeworks.tasks.embed.losses import EmbeddingLoss, StepTexts
+from clozeworks.tasks.embed.measures import measure_vectors
+from clozeworks.tasks.metrics.measured import Measured, with_primary
+from clozeworks.tasks.results.details import Detail, Mistake, ScatterPlot
+from clozeworks.tasks.spans.windows import TokenWindow, Windows, read_windows
+from clozeworks.tasks.task import (
+    Prepared,
+    PublishedHeads,
+    SentenceVectors,
+    ShownPrediction,
+    Target,
+    Task,
+    TaskData,
+)
+from clozeworks.text.tokenizer.tokenizer import Tokenizer
+from clozeworks.wording import counted
+
+USUAL_LOSSES = {
+    "pairs": "ranking",
+    "tuples": "ranking",
+    "texts": "ranking",
+    "groups": "ranking",
+    "scores": "cosent",
+    "judged": "contrast",
+}
+"""The loss of each kind of rows, where none is named."""
+
+# What is known of each text in a batch.
+KNOWN = "texts"
+_KEY_BITS = 52  # as many as a float64 holds exactly
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """The vectors of the texts of an item."""
+
+    vectors: Float32Array
+    """A row for each text."""
+    windows: int = 1
+    truncated: bool = False
+    """Whether a text was cut."""
+
+    @property
+    def similarities(self) -> list[float]:
+        """The cosine of the first text with each of the others."""
+        wide = self.vectors.astype(np.float64)
+        unit = wide / np.maximum(np.linalg.norm(wide, axis=1, keepdims=True), 1e-12)
+        found: list[float] = (unit[1:] @ unit[0]).tolist()
+        return found
+
+    def to_dict(self, top: int | None = None) -> dict[str, Any]:
+        """As JSON can hold it: what was compared, or the vector of a text alone."""
+        if len(self.vectors) > 1:
+            return {"similarity": self.similarities}
+        return {"vector": self.vectors[0].tolist()}
+
+
+@spec
+class Embed(Task[EmbedItem, Embedded]):
+    """Gives texts of one meaning vectors that are near each other."""
+
+    paper: ClassVar[str] = "Reimers & Gurevych 2019"
+    item_type: ClassVar[type[Item]] = EmbedItem
+    summary: ClassVar[str] = "turn texts into vectors that can be compared"
+    description: ClassVar[str] = "Turn texts into vectors that can be compared."
+    title: ClassVar[str] = "Sentence embeddings"
+    ability: ClassVar[str] = "embed texts"
+    architecture: ClassVar[str] = "any encoder"
+    pipeline_tag: ClassVar[str] = "sentence-similarity"
+    can_truncate: ClassVar[bool] = True
+    can_augment: ClassVar[bool] = False
+    texts_apart: ClassVar[bool] = True
+    usual_epochs: ClassVar[float] = 1.0
+    usual_batch_size: ClassVar[int] = 64
+    python_usage: ClassVar[str] = 'vectors = model.embed(["a text", "another"])'
+
+    # The field is a person's word; the method of this name that objectives have is not called.
+    loss: EmbeddingLoss | None = None  # type: ignore[assignment]
+    """What vectors cost; what suits the rows if not given."""
+    pooling: tuple[str, ...] = ()
+    """How the tokens of a text become its vector: first, mean, max, mean_sqrt_length,
+    weighted_mean, last; several are put side by side. As the model folder says if not given."""
+    normalize: bool = True
+    """Whether saved models scale vectors to length 1."""
+    query_prompt: str = ""
+    """Text put before each anchor."""
+    document_prompt: str = ""
+    """Text put before all others."""
+    windows: Windows = Windows(keep="first")
+    metric: str | None = None
+    """What it is measured by first; the usual one of the rows if not given."""
+
+    def __post_init__(self) -> None:
+        if self.pooling:
+            check_modes(self.pooling)
+        if self.windows.keep == "all":
+            rule = "a text has one vector, so it is read in one window"
+            raise SettingError("windows.keep", "all", rule, "use first, last or both")
+
+    # From rows to items.
+
+    @classmethod
+    def read(
+        cls,
+        files: Sequence[DataSource],
+        settings: Mapping[str, Any],
+        reading: Reading,
+        bad: BadRows,
+        *,
+        train: Labelled | None = None,
+    ) -> Labelled:
+        """Reads rows; those to measure on may hold something else than those to learn from."""
+        return read_items(files, cls.item_type, reading, bad=bad)
+
+    @classmethod
+    def prepare(cls, settings: Mapping[str, Any], data: TaskData) -> Prepared:
+        """The task with the loss that suits the rows, and rows that suit the loss."""
+        kind = data.train.kind
+        chosen = dict(settings)
+        if "loss" not in chosen or chosen["loss"] is None:
+            if kind not in USUAL_LOSSES:
+                rule = f"the rows hold {KINDS[kind]}, and no loss is usual for them"
+                raise SettingError("loss", None, rule, "name one: task.loss.kind=…")
+            chosen["loss"] = {"kind": USUAL_LOSSES[kind]}
+        task: Embed = settings_reader.read(Task, chosen, "task")
+        assert task.loss is not None
+        if kind not in task.loss.takes:
+            able = [
+                name
+                for name, each in registry.specs(EmbeddingLoss).items()
+                if issubclass(each, EmbeddingLoss) and kind in each.takes
+            ]
+            rule = f"the rows hold {KINDS[kind]}"
+            advice = f"use {' or '.join(sorted(able))}" if able else "give other rows"
+            raise SettingError("loss.kind", registry.kind(type(task.loss)), rule, advice)
+        train: Sequence[EmbedItem] = data.train.items
+        messages = [f"The rows hold {KINDS[kind]}: the loss is {registry.kind(type(task.loss))}."]
+        train, more = _rows_for(train, kind)
+        dev, about_dev = _measurable(data.dev.items)
+        task = replace(
+            task,
+            loss=task.loss.settled([item.label for item in train]),
+            pooling=task.pooling or tuple(data.model.pooling.modes),
+        )
+        return Prepared(task, train, dev, (*messages, *more, *about_dev), vectors=task.stated())
+
+    def stated(self) -> SentenceVectors:
+        """What a model folder states about its vectors."""
+        prompts = {"query": self.query_prompt, "document": self.document_prompt}
+        said = {name: prompt for name, prompt in prompts.items() if prompt}
+        return SentenceVectors(self.pooling, self.normalize, self.windows.length, said)
+
+    @classmethod
+    def without_training(cls, blueprint: Any) -> "Embed | None":
+        """Any model has vectors."""
+        return cls(pooling=("mean",))
+
+    def fitted(self, published: PublishedHeads) -> Self | None:
+        """Vectors need no head."""
+        return self
+
+    def to_save(self) -> Self:
+        """Without the loss, which only training needs."""
+        return replace(self, loss=None)
+
+    @property
+    def wants_distinct_texts(self) -> bool:
+        """Whether the texts of other rows are negatives."""
+        return self.loss is not None and self.loss.in_batch
+
+    @property
+    def head(self) -> str:
+        """It has none."""
+        return ""
+
+    def required_heads(self, available: Collection[str]) -> frozenset[str]:
+        """None."""
+        return frozenset()
+
+    # From items to vectors.
+
+    def windows_of(
+        self, items: Sequence[EmbedItem], tokenizer: Tokenizer, max_length: int | None
+    ) -> list[TokenWindow]:
+        """A window for each text of each item, the anchor's first."""
+        owners = [(number, place) for number, item in enumerate(items) for place in _places(item)]
+        texts = [self._prompted(items[number].texts[place], place) for number, place in owners]
+        locations = ItemLocations(items, "row")
+        windows = read_windows(
+            tokenizer,
+            texts,
+            windows=self.windows,
+            max_length=max_length,
+            source_locations=[locations[number] for number, _ in owners],
+        )
+        return [
+            replace(window, item=number, first=place)
+            for window, (number, place) in zip(windows, owners, strict=True)
+        ]
+
+    def _prompted(self, text: str, place: int) -> str:
+        return (self.document_prompt if place else self.query_prompt) + text
+
+    def targets(self, item: EmbedItem, windows: Sequence[TokenWindow]) -> list[Target]:
+        """What is known of each text: its role, the row's label and group, and the text itself."""
+        label = 0.0 if item.label is None or isinstance(item.label, str) else float(item.label)
+        group = _key(item.group or item.anchor)
+        several = []
+        for place in _places(item):
+            known = [float(place), label, group, _key(item.texts[place])]
+            several.append(Target(label=np.array(known, np.float64)))
+        return several
+
+    def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
+        """States what is known of each text."""
+        assert builder.clean.labels is not None
+        builder.targets[self.name] = {KNOWN: builder.clean.labels}
+
+    def logits(
+        self, model: Model, hidden_states: Tensor, layout: Layout, positions: Tensor | None = None
+    ) -> Tensor:
+        """The vector of each text, (B, W)."""
+        return pool(hidden_states, layout, self.pooling or ("mean",))
+
+    # A loss over vectors.
+
+    def vectors(self, model: Any, tensors: BatchTensors) -> Tensor:
+        """The vector of each text of a micro-batch."""
+        hidden_states = model(tensors.ids, tensors.layout, tensors.types)
+        return self.logits(model, hidden_states, tensors.layout)
+
+    def known(self, tensors: BatchTensors) -> Mapping[str, Tensor]:
+        """What is known of each text of a micro-batch."""
+        return tensors.targets[self.name]
+
+    def loss_of_vectors(self, model: Any, vectors: Tensor, known: Mapping[str, Tensor]) -> Loss:
+        """What the vectors of a step cost."""
+        assert self.loss is not None
+        return Loss({self.name: self.loss.cost(model, vectors, StepTexts.of(known[KNOWN]))})
+
+    # Answers.
+
+    def decode(
+        self, item: EmbedItem, windows: Sequence[TokenWindow], logits: Sequence[Float32Array]
+    ) -> Embedded:
+        """The vectors of its texts."""
+        return Embedded(np.stack(logits), truncated=any(window.dropped for window in windows))
+
+    def measure(
+        self,
+        items: Sequence[EmbedItem],
+        answers: Sequence[Embedded],
+        *,
+        intervals: bool = False,
+    ) -> Measured:
+        """By what is known of the texts; see `measures.py`."""
+        vectors = [answer.vectors for answer in answers]
+        measured = measure_vectors(items, vectors, intervals=intervals)
+        return measured if self.metric is None else with_primary(measured, self.metric)
+
+    def details(
+        self, items: Sequence[EmbedItem], answers: Sequence[Embedded], measured: Measured
+    ) -> list[Detail]:
+        """Cosines against scores."""
+        if items[0].kind != "scores":
+            return []
+        found = tuple(answer.similarities[0] for answer in answers)
+        return [ScatterPlot(tuple(float(item.label) for item in items), found)]
+
+    def mistakes(self, items: Sequence[EmbedItem], answers: Sequence[Embedded]) -> list[Mistake]:
+        """Negatives that are nearer than the positive, and pairs on the wrong side."""
+        wrong = []
+        for item, answer in zip(items, answers, strict=True):
+            if item.kind == "tuples":
+                near, *far = answer.similarities
+                if far and max(far) >= near:
+                    gap = max(far) - near
+                    shown = f"{max(far):.3f} for a negative"
+                    wrong.append(Mistake.of(item, "negative is nearer", f"{near:.3f}", shown, gap))
+        return wrong
+
+    def reading_notes(self, answers: Sequence[Any]) -> list[str]:
+        """How many texts were cut."""
+        cut = sum(answer.truncated for answer in answers)
+        if not cut:
+            return ["Every text of the dev set fits into one window; nothing was cut."]
+        return [
+            f"{cut:,} of {counted(len(answers), 'row')} of the dev set have a text that is longer "
+            f"than a window; of each was read {self.windows.kept_in_words()}."
+        ]
+
+    def shown(self, item: EmbedItem, answer: Embedded, top: int = 1) -> ShownPrediction:
+        """How similar the texts are."""
+        if len(answer.vectors) == 1:
+            shown = ", ".join(f"{value:.3f}" for value in answer.vectors[0][:4])
+            return ShownPrediction(f"[{shown}, …]", None, item.texts)
+        return ShownPrediction(f"{answer.similarities[0]:.3f}", None, item.texts)
+
+
+def _places(item: EmbedItem) -> range:
+    return range(1 + len(item.others))
+
+
+def _key(text: str) -> float:
+    """A number that equal texts share, exact as a float64."""
+    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return float(int.from_bytes(digest, "little") >> (64 - _KEY_BITS))
+
+
+def _rows_for(items: Sequence[EmbedItem], kind: str) -> tuple[Sequence[EmbedItem], tuple[str, ...]]:
+    """Rows that a loss can learn from: of texts alone each with itself, of classes pairs."""
+    if kind == "texts":
+        rows = [replace(item, others=(item.anchor,)) for item in items]
+        return rows, ("Each text is compared with itself, read with other dropout (SimCSE).",)
+    if kind != "groups":
+        return items, ()
+    members: dict[str, list[EmbedItem]] = defaultdict(list)
+    for item in items:
+        members[str(item.label)].append(item)
+    if len(members) == 1:
+        raise InputError(
+            f"{items[0].source_location}: every text has the class {next(iter(members))!r}; there "
+            "must be two classes at least; add rows of others."
+        )
+    rng = RandomStream(0, "same class")
+    rows, alone = [], 0
+    for number, (label, several) in enumerate(sorted(members.items())):
+        if len(several) == 1:
+            alone += 1
+            continue
+        order = rng.permutation(number, len(several)).tolist()
+        for place, index in enumerate(order):
+            item, other = several[index], several[order[(place + 1) % len(order)]]
+            if item.anchor != other.anchor:
+                rows.append(replace(item, others=(other.anchor,), label=None, group=label))
+    if not rows:
+        raise InputError(
+            f"{items[0].source_location}: no class has two different texts; there is nothing to "
+            "pair; add rows."
+        )
+    note = f"Each text is paired with another of its class: {counted(len(rows), 'pair')}."
+    missing = f" {counted(alone, 'class has', 'classes have')} one text and no pair."
+    return rows, (note + (missing if alone else ""),)
+
+
+def _measurable(items: Sequence[EmbedItem]) -> tuple[Sequence[EmbedItem], tuple[str, ...]]:
+    """Rows to measure on: of texts alone their halves."""
+    kinds = Counter(item.kind for item in items)
+    if kinds.keys() != {"texts"}:
+        return items, ()
+    halves = [row for item in items for row in _halves(item)]
+    if len(halves) < 2:
+        raise InputError(
+            f"{items[0].source_location}: the dev set has texts alone, too short to be halved; "
+            "name a dev file with pairs (--dev)."
+        )
+    return halves, (
+        "The dev set has texts alone: measured is whether the first half of each finds its second "
+        "half; a dev file of pairs with scores says more (--dev).",
+    )
+
+
+def _halves(item: EmbedItem) -> list[EmbedItem]:
+    words = item.anchor.split()
+    if len(words) >= 2:
+        first, second = " ".join(words[: len(words) // 2]), " ".join(words[len(words) // 2 :])
+    elif len(item.anchor) >= 4:
+        middle = len(item.anchor) // 2
+        first, second = item.anchor[:middle], item.anchor[middle:]
+    else:
+        return []
+    return [replace(item, anchor=first, others=(second,))] if first != second else []

@@ -1,0 +1,146 @@
+"""Losses of sentence vectors: value and gradient are those of sentence-transformers."""
+
+import math
+
+import pytest
+import torch
+
+from clozeworks.tasks.embed.losses import StepTexts
+from clozeworks.tasks.embed.losses.contrast import Contrast
+from clozeworks.tasks.embed.losses.cosent import Cosent
+from clozeworks.tasks.embed.losses.cosine_similarity import CosineSimilarity
+from clozeworks.tasks.embed.losses.ranking import Ranking
+from clozeworks.tasks.embed.losses.triplet import Triplet
+
+pytestmark = pytest.mark.parity
+ROWS, WIDTH = 9, 16
+ALL = ("query_to_doc", "query_to_query", "doc_to_query", "doc_to_doc")
+
+
+def step(columns, labels=None, seed=0):
+    """Columns of vectors as they stand in a step, row by row."""
+    generator = torch.Generator().manual_seed(seed)
+    vectors = [torch.randn(ROWS, WIDTH, generator=generator) for _ in range(columns)]
+    roles = torch.arange(columns).repeat(ROWS).double()
+    rows = torch.arange(ROWS).repeat_interleave(columns).double()
+    keys = torch.arange(ROWS * columns).double()
+    said = torch.zeros(ROWS) if labels is None else labels
+    known = torch.stack([roles, said.repeat_interleave(columns).double(), rows, keys], 1)
+    return vectors, StepTexts.of(known)
+
+
+def ours(loss, columns, texts):
+    vectors = torch.stack(columns, 1).flatten(0, 1).requires_grad_()
+    term = loss.cost(None, vectors, texts)
+    value = term.total / term.count
+    (grad,) = torch.autograd.grad(value, vectors)
+    return value, grad.view(ROWS, len(columns), -1)
+
+
+def theirs(name, columns, labels, **options):
+    from sentence_transformers.sentence_transformer import losses
+
+    class Silent(torch.nn.Module):
+        def get_embedding_dimension(self):
+            return WIDTH
+
+    columns = [column.clone().requires_grad_() for column in columns]
+    value = getattr(losses, name)(Silent(), **options).compute_loss_from_embeddings(columns, labels)
+    return value, torch.stack(torch.autograd.grad(value, columns), 1)
+
+
+def same(loss, name, columns, labels=None, **options):
+    vectors, texts = step(columns, labels)
+    value, grad = ours(loss, vectors, texts)
+    right, right_grad = theirs(name, vectors, labels, **options)
+    assert torch.allclose(value, right, atol=1e-6, rtol=1e-6), (value, right)
+    assert torch.allclose(grad, right_grad, atol=1e-6)
+
+
+@pytest.mark.parametrize("columns", [2, 3, 5])
+@pytest.mark.parametrize(
+    ("directions", "partition"),
+    [
+        (("query_to_doc",), "joint"),
+        (("query_to_doc", "doc_to_query"), "per_direction"),
+        (("query_to_doc", "doc_to_query"), "joint"),
+        (ALL, "joint"),
+    ],
+)
+def test_ranking(columns, directions, partition):
+    same(
+        Ranking(directions=directions, partition=partition),
+        "MultipleNegativesRankingLoss",
+        columns,
+        directions=directions,
+        partition_mode=partition,
+    )
+
+
+@pytest.mark.parametrize(
+    ("harder", "mode"),
+    [("in_batch", "in_batch_negatives"), ("hard", "hard_negatives"), ("all", "all_negatives")],
+)
+def test_hardness(harder, mode):
+    same(
+        Ranking(hardness=5.0, harder=harder),
+        "MultipleNegativesRankingLoss",
+        4,
+        hardness_mode=mode,
+        hardness_strength=5.0,
+    )
+
+
+def test_ranking_by_dot_product():
+    from sentence_transformers.util import dot_score
+
+    same(
+        Ranking(similarity="dot", scale=1.0),
+        "MultipleNegativesRankingLoss",
+        3,
+        similarity_fct=dot_score,
+        scale=1.0,
+    )
+
+
+SCORES = torch.tensor([0.0, 1.0, 2.0, 2.0, 3.5, 5.0, 1.0, 0.0, 4.0])
+
+
+def test_cosent_and_angle():
+    same(Cosent(), "CoSENTLoss", 2, SCORES)
+    same(Cosent(similarity="angle"), "AnglELoss", 2, SCORES)
+
+
+def test_cosine_similarity():
+    same(CosineSimilarity(), "CosineSimilarityLoss", 2, SCORES / 5)
+
+
+JUDGED = torch.tensor([0, 1, 1, 0, 1, 0, 0, 1, 1])
+
+
+def test_contrast():
+    same(Contrast(), "ContrastiveLoss", 2, JUDGED)
+    same(Contrast(hard_only=True), "OnlineContrastiveLoss", 2, JUDGED)
+    same(Contrast(hard_only=True), "OnlineContrastiveLoss", 2, torch.ones(ROWS, dtype=torch.long))
+
+
+@pytest.mark.parametrize("distance", ["euclidean", "manhattan", "cosine"])
+def test_triplet(distance):
+    from sentence_transformers.sentence_transformer.losses import TripletDistanceMetric
+
+    metric = getattr(TripletDistanceMetric, distance.upper())
+    same(Triplet(distance=distance), "TripletLoss", 3, distance_metric=metric)
+
+
+def test_identities_of_ranking():
+    _, texts = step(2)
+    equal = torch.ones(2 * ROWS, WIDTH)
+    assert Ranking().cost(None, equal, texts).total / ROWS == pytest.approx(math.log(ROWS))
+    apart = torch.eye(WIDTH)[:ROWS].repeat_interleave(2, 0)
+    found = float(Ranking().cost(None, apart, texts).total / ROWS)
+    assert found == pytest.approx(math.log(1 + (ROWS - 1) * math.exp(-20)), abs=1e-7)
+
+
+def test_cosent_of_equal_scores_is_nothing():
+    vectors, texts = step(2, torch.ones(ROWS))
+    assert ours(Cosent(), vectors, texts)[0].item() == pytest.approx(0.0, abs=1e-7)
