@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
+from clozeworks.data.examples import Examples
 from clozeworks.data.examples.example_arrays import ExampleArrays
 from clozeworks.data.examples.loader import Loader
 from clozeworks.errors import InputError, SettingError
 
 
-class Numbered:
+class Numbered(Examples):
     """Three epochs of different sizes; an example is one token that tells its epoch and number."""
 
     copies = 3

@@ -168,6 +168,7 @@ def _find_known(table: Table, item: type[Item], columns: dict[str, Column]) -> N
 
 def _find_by_content(table: Table, item: type[Item], columns: dict[str, Column]) -> None:
     required = {role.name for role in item.roles if role.required}
+    found_by_content = {role.name for role in item.roles if role.holds == "text"}
     for role in item.roles:
         if role.name in columns or any(
             each.suffices and each.name in columns for each in item.roles
@@ -177,7 +178,7 @@ def _find_by_content(table: Table, item: type[Item], columns: dict[str, Column])
         free = [n for n in range(1, len(table.names) + 1) if n not in taken]
         number = 0
         if role.holds == "text" and role.partner:
-            alone = role.partner in columns or role.partner not in required
+            alone = role.partner in columns or role.partner not in found_by_content
             pair = sorted(_texts(table, free)[: 1 if alone else 2])
             both = role.partner in required and not alone
             number = pair[0] if len(pair) > both else 0
