@@ -9,7 +9,7 @@ from clozeworks.tasks.embed.losses import StepTexts
 from clozeworks.tasks.embed.losses.contrast import Contrast
 from clozeworks.tasks.embed.losses.cosent import Cosent
 from clozeworks.tasks.embed.losses.cosine_similarity import CosineSimilarity
-from clozeworks.tasks.embed.losses.ranking import Ranking
+from clozeworks.tasks.embed.losses.multiple_negatives_ranking import MultipleNegativesRanking
 from clozeworks.tasks.embed.losses.triplet import Triplet
 
 pytestmark = pytest.mark.parity
@@ -69,7 +69,7 @@ def same(loss, name, columns, labels=None, **options):
 )
 def test_ranking(columns, directions, partition):
     same(
-        Ranking(directions=directions, partition=partition),
+        MultipleNegativesRanking(directions=directions, partition=partition),
         "MultipleNegativesRankingLoss",
         columns,
         directions=directions,
@@ -83,7 +83,7 @@ def test_ranking(columns, directions, partition):
 )
 def test_hardness(harder, mode):
     same(
-        Ranking(hardness=5.0, harder=harder),
+        MultipleNegativesRanking(hardness=5.0, harder=harder),
         "MultipleNegativesRankingLoss",
         4,
         hardness_mode=mode,
@@ -95,7 +95,7 @@ def test_ranking_by_dot_product():
     from sentence_transformers.util import dot_score
 
     same(
-        Ranking(similarity="dot", scale=1.0),
+        MultipleNegativesRanking(similarity="dot", scale=1.0),
         "MultipleNegativesRankingLoss",
         3,
         similarity_fct=dot_score,
@@ -135,9 +135,11 @@ def test_triplet(distance):
 def test_identities_of_ranking():
     _, texts = step(2)
     equal = torch.ones(2 * ROWS, WIDTH)
-    assert Ranking().cost(None, equal, texts).total / ROWS == pytest.approx(math.log(ROWS))
+    assert MultipleNegativesRanking().cost(None, equal, texts).total / ROWS == pytest.approx(
+        math.log(ROWS)
+    )
     apart = torch.eye(WIDTH)[:ROWS].repeat_interleave(2, 0)
-    found = float(Ranking().cost(None, apart, texts).total / ROWS)
+    found = float(MultipleNegativesRanking().cost(None, apart, texts).total / ROWS)
     assert found == pytest.approx(math.log(1 + (ROWS - 1) * math.exp(-20)), abs=1e-7)
 
 

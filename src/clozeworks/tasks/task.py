@@ -105,7 +105,7 @@ class TaskData:
 
 
 @dataclass(frozen=True)
-class SentenceVectors:
+class StatedVectors:
     """How texts become vectors, as a model folder states it."""
 
     pooling: tuple[str, ...]
@@ -134,7 +134,7 @@ class Prepared:
     """What chats are written with, where the tokenizer has no template."""
     learns_turns: bool = False
     """Whether the model folder states what ends a turn of a chat."""
-    vectors: SentenceVectors | None = None
+    vectors: StatedVectors | None = None
     """How the model folder says texts become vectors, where that is learned."""
 
 

@@ -12,7 +12,7 @@ from clozeworks.jobs.finetune.examples import TaskExamples
 from clozeworks.objectives.batch import Vocabularies
 from clozeworks.tasks.embed.items import EmbedItem
 from clozeworks.tasks.embed.losses.cosent import Cosent
-from clozeworks.tasks.embed.losses.ranking import Ranking
+from clozeworks.tasks.embed.losses.multiple_negatives_ranking import MultipleNegativesRanking
 from clozeworks.tasks.embed.task import Embed
 from clozeworks.text.training.train import train_from_iterator
 
@@ -45,7 +45,7 @@ ROWS = [
     for n in range(12)
 ]
 SCORED = [EmbedItem(row.anchor, row.others[:1], float(n % 5)) for n, row in enumerate(ROWS)]
-CASES = {"ranking": (Ranking(), ROWS), "cosent": (Cosent(), SCORED)}
+CASES = {"ranking": (MultipleNegativesRanking(), ROWS), "cosent": (Cosent(), SCORED)}
 
 
 @pytest.fixture(scope="module")

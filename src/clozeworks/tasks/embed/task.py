@@ -6,7 +6,7 @@ Data: pairs, triplets, scores, classes, or texts alone (`items.py` has a table).
 Hides and asks: hides nothing; compares the vectors of all texts of a step.
 Loss: what `loss` says; the usual one of the rows if it is not given (`losses/`).
 Relations: `Compare` and `Rerank` read two texts together, which is more exact and much slower.
-Example: `Embed(loss=Ranking())`.
+Example: `Embed(loss=MultipleNegativesRanking())`.
 
 Shapes: B texts, N tokens, W width.
 """
@@ -44,7 +44,7 @@ from clozeworks.tasks.spans.windows import TokenWindow, Windows, read_windows
 from clozeworks.tasks.task import (
     Prepared,
     PublishedHeads,
-    SentenceVectors,
+    StatedVectors,
     ShownPrediction,
     Target,
     Task,
@@ -54,10 +54,10 @@ from clozeworks.text.tokenizer.tokenizer import Tokenizer
 from clozeworks.wording import counted
 
 USUAL_LOSSES = {
-    "pairs": "ranking",
-    "tuples": "ranking",
-    "texts": "ranking",
-    "groups": "ranking",
+    "pairs": "multiple_negatives_ranking",
+    "tuples": "multiple_negatives_ranking",
+    "texts": "multiple_negatives_ranking",
+    "groups": "multiple_negatives_ranking",
     "scores": "cosent",
     "judged": "contrast",
 }
@@ -182,11 +182,11 @@ class Embed(Task[EmbedItem, Embedded]):
         )
         return Prepared(task, train, dev, (*messages, *more, *about_dev), vectors=task.stated())
 
-    def stated(self) -> SentenceVectors:
+    def stated(self) -> StatedVectors:
         """What a model folder states about its vectors."""
         prompts = {"query": self.query_prompt, "document": self.document_prompt}
         said = {name: prompt for name, prompt in prompts.items() if prompt}
-        return SentenceVectors(self.pooling, self.normalize, self.windows.length, said)
+        return StatedVectors(self.pooling, self.normalize, self.windows.length, said)
 
     @classmethod
     def without_training(cls, blueprint: Any) -> "Embed | None":

@@ -5,12 +5,12 @@ summed over rows and computed in float32.
 
 | the rows hold | the usual loss |
 |---|---|
-| pairs, pairs with hard negatives | `Ranking` |
+| pairs, pairs with hard negatives | `MultipleNegativesRanking` |
 | pairs with a number | `CoSENT` |
 | pairs with 0 or 1 | `Contrast` |
 | pairs with a class | `SoftmaxNLI` |
-| texts with a class | `Ranking`, on pairs of one class |
-| texts alone | `Ranking`, on a text and itself (SimCSE) |
+| texts with a class | `MultipleNegativesRanking`, on pairs of one class |
+| texts alone | `MultipleNegativesRanking`, on a text and itself (SimCSE) |
 | texts with a vector | `VectorDistillation` |
 | queries and documents with scores | `MarginMSE` |
 

@@ -30,7 +30,7 @@ _ONE_SIDED = frozenset({"query_to_query", "doc_to_doc"})
 
 
 @spec
-class Ranking(EmbeddingLoss):
+class MultipleNegativesRanking(EmbeddingLoss):
     """The positive comes before all others."""
 
     paper: ClassVar[str] = "Henderson et al. 2017"
