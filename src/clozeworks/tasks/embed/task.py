@@ -44,8 +44,8 @@ from clozeworks.tasks.spans.windows import TokenWindow, Windows, read_windows
 from clozeworks.tasks.task import (
     Prepared,
     PublishedHeads,
-    StatedVectors,
     ShownPrediction,
+    StatedVectors,
     Target,
     Task,
     TaskData,
