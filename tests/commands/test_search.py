@@ -249,3 +249,45 @@ def test_python(searched_model, tmp_path):
         index.add([{"id": "x"}])
     with pytest.raises(InputError, match="query 2 is blank; ask for something"):
         index.search(["a", " "])
+
+
+def test_duplicates_and_topics(command, searched_model, tmp_path):
+    path = tmp_path / "texts.csv"
+    texts = ["The cat sat.", "The dog lay on the rug in the house.", "The cat sat.", "北京"]
+    lines = [f"{n},{text},{2000 + n}\n" for n, text in enumerate(texts)]
+    path.write_text("id,text,year\n" + "".join(lines), encoding="utf-8")
+    kept, out = tmp_path / "kept", tmp_path / "unique.csv"
+    outcome = command(
+        *("duplicates", path, "-m", searched_model, "--threshold", 0.9999, "--index", kept),
+        *("--out", out),
+    )
+    assert outcome.out == " 1.000  0  The cat sat.\n 1.000= 2  The cat sat.\n\n"
+    assert outcome.err.endswith(
+        f"1 group with 1 duplicate among 4 texts, 1 with the same text; the other 3 are in {out}.\n"
+    )
+    left = [line for n, line in enumerate(lines) if n != 2]
+    assert out.read_text(encoding="utf-8") == "id,text,year\n" + "".join(left)
+    outcome = command("duplicates", kept, "--threshold", 0.9999, "--json")
+    (group,) = map(json.loads, outcome.out.splitlines())
+    assert [each["id"] for each in group["texts"]] == ["0", "2"]
+    outcome = command("topics", kept, "-k", 2, "--json")
+    topics = [json.loads(line) for line in outcome.out.splitlines()]
+    assert sorted(name for topic in topics for name in topic["ids"]) == ["0", "1", "2", "3"]
+    assert command("topics", kept).code == 0
+
+
+def test_what_duplicates_and_topics_refuse(command, rows, tmp_path, refused):
+    refused(
+        "--threshold is 2.0; it must be from -1 to 1.",
+        *("duplicates", rows, "--threshold", 2),
+    )
+    sentence = (
+        "--model is missing; texts become vectors by a sentence model; name one, or an index that "
+        "was built."
+    )
+    refused(sentence, "topics", rows, "--column", "text")
+    refused(sentence, "duplicates", rows, "--column", "text")
+    refused(
+        f"{tmp_path / 'none'} does not exist; check the name and the folder.",
+        *("topics", tmp_path / "none"),
+    )

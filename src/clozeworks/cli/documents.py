@@ -128,12 +128,12 @@ def opened(
     if len(inputs) == 1 and is_index(Path(inputs[0])):
         yield Index.open(inputs[0]), None
         return
+    source = reading.source(inputs)
     if model is None and index is not None and is_index(index):
         model = read_state(index).model.name
     if model is None:
         rule = "texts become vectors by a sentence model"
         raise SettingError("--model", MISSING, rule, "name one, or an index that was built")
-    source = reading.source(inputs)
     with TemporaryDirectory() as folder:
         out = Path(folder) / "index" if index is None else index
         yield build(source, model, out, IndexSettings(), computing, prune=True)[0], source

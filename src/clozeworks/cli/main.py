@@ -27,6 +27,8 @@ COMMANDS = {
     "embed": "turn texts into vectors",
     "index": "make texts searchable by what they mean and by their words",
     "search": "find the texts of an index that fit a query",
+    "duplicates": "find texts that say the same",
+    "topics": "sort texts into topics, with their typical words",
     "generate": "continue a text, or answer it",
     "score": "measure how likely texts are",
     "choose": "classify texts by likelihood, without training",

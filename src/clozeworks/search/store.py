@@ -322,12 +322,6 @@ class DocumentStore:
         first = int(self._passages[number])
         return list(range(first + rows.start, first + rows.stop))
 
-    def passage_text(self, passage: int) -> str:
-        """The text of a passage."""
-        shard, row = self._place(self._passages, passage)
-        begin, end = shard.span(row)
-        return shard.text(int(shard.owners[row]))[begin:end]
-
     def hit(self, found: Ranking, ranks: dict[str, int] | None = None) -> SearchHit:
         """A ranked document as it is shown."""
         document = self.document(found.document)
