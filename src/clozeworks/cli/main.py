@@ -34,6 +34,7 @@ COMMANDS = {
     "choose": "classify texts by likelihood, without training",
     "exposure": "measure the exposure bias of a model",
     "evaluate": "measure how good a model is on labelled data",
+    "mine": "find hard negatives for pairs of texts",
     "show": "print a model's parts, sizes, files and papers",
     "new": "create a model folder with fresh weights",
     "verify": "check that a model, tokenizer, corpus or run is as it was saved",

@@ -1,1 +1,1 @@
-"""Commands that find texts: index, search, duplicates, topics."""
+"""Commands that find texts: index, search, duplicates, topics, mine."""
