@@ -29,7 +29,7 @@ from clozeworks.rng import RandomStream
 from clozeworks.search.top_k import VectorBlock, dot_products, top_k
 from clozeworks.spec import NonNegativeInt, PositiveInt, RandomSeed, spec
 
-Sampling = Literal["top", "random"]
+NegativeSampling = Literal["top", "random"]
 # Texts whose scores are computed at a time; with 128 anchors, 8 MB.
 _BLOCK = 16_384
 # Anchors whose candidates are held at a time.
@@ -58,7 +58,7 @@ class MiningRules:
     """Negatives have at most this score."""
     min_score: float | None = None
     """Negatives have at least this score."""
-    sampling: Sampling = "top"
+    sampling: NegativeSampling = "top"
     """Whether the nearest that are left are taken, or random ones."""
     seed: RandomSeed = 0
     """Decides which are taken at random."""

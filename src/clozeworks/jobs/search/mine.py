@@ -24,11 +24,11 @@ from clozeworks.storage.atomic import atomic_file
 from clozeworks.tasks.embed.items import KINDS, EmbedItem
 from clozeworks.wording import counted
 
-Layout = Literal["triplets", "tuples"]
+RowLayout = Literal["triplets", "tuples"]
 MINED_SUFFIXES = (".jsonl", ".tsv")
 # Judgements to learn from, the likeliest first.
 _SPLITS = ("train", "dev", "validation", "test")
-Tell = Callable[[str], None]
+Told = Callable[[str], None]
 
 
 @dataclass
@@ -79,7 +79,7 @@ def mining_texts(
     corpus: Sequence[Path],
     reading: Reading,
     bad: BadRows,
-    tell: Tell = lambda sentence: None,
+    tell: Told = lambda sentence: None,
 ) -> MiningTexts:
     """Reads what hard negatives are looked for: pairs, triplets, judged pairs, or a collection.
 
@@ -111,7 +111,7 @@ def mining_texts(
 
 
 def _add_rows(
-    found: MiningTexts, files: Sequence[Path], reading: Reading, bad: BadRows, tell: Tell
+    found: MiningTexts, files: Sequence[Path], reading: Reading, bad: BadRows, tell: Told
 ) -> None:
     labelled = read_items(list(files), EmbedItem, reading, bad=bad)
     tell(labelled.description)
@@ -131,7 +131,7 @@ def _add_rows(
             found.add(text, item.source_location)
 
 
-def _add_collection(found: MiningTexts, path: Path, bad: BadRows, tell: Tell) -> None:
+def _add_collection(found: MiningTexts, path: Path, bad: BadRows, tell: Told) -> None:
     collection = read_collection(path, bad, _SPLITS)
     tell(f"{collection.name}: the judgements are those of {collection.split}.")
     texts = {each.id: each for each in collection.documents()}
@@ -150,9 +150,9 @@ def mine_negatives(
     out: Path,
     rules: MiningRules,
     *,
-    layout: Layout = "triplets",
+    layout: RowLayout = "triplets",
     rerank: LanguageModel | None = None,
-    tell: Tell = lambda sentence: None,
+    tell: Told = lambda sentence: None,
     progress: Progress | None = None,
 ) -> Mined:
     """Embeds texts, finds hard negatives, and writes rows; the file appears when it is complete.
@@ -243,7 +243,7 @@ def _rows(
     texts: MiningTexts,
     anchors: Sequence[str],
     others: Sequence[str],
-    layout: Layout,
+    layout: RowLayout,
     wanted: int,
 ) -> Iterator[dict[str, str]]:
     """The rows of an anchor, for each of its positives."""
