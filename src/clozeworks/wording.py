@@ -55,7 +55,9 @@ def visible(text: str, *, lines: bool = False) -> str:
     return text if text.isprintable() else text.translate(_IN_LINES if lines else _ON_ONE_LINE)
 
 
-def as_json(value: Any, *, indent: int | None = None, ascii_only: bool = False) -> str:
+def as_json(
+    value: Any, *, indent: int | None = None, ascii_only: bool = False, sort_keys: bool = False
+) -> str:
     """A value as JSON that a terminal shows: what it would obey is written as JSON writes it.
 
     Whoever reads the JSON gets the same value.
@@ -64,8 +66,9 @@ def as_json(value: Any, *, indent: int | None = None, ascii_only: bool = False) 
         value: Plain data.
         indent: As for `json.dumps`.
         ascii_only: Whether all other characters are written out as well.
+        sort_keys: As for `json.dumps`.
     """
-    text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
+    text = json.dumps(value, ensure_ascii=ascii_only, indent=indent, sort_keys=sort_keys)
     # Line feeds stand between the parts only; JSON has escaped those inside strings itself.
     return text.translate(_IN_JSON)
 

@@ -3,7 +3,6 @@
 Nothing is written before the folder is a run: one that is refused stays as it was.
 """
 
-import json
 import math
 import os
 import platform
@@ -24,8 +23,10 @@ from clozeworks.runs.folder import NOTES, RECIPE, STATE, records
 from clozeworks.runs.session import held
 from clozeworks.runs.state import RunState, read_state
 from clozeworks.runs.trackers import trackers_of
+from clozeworks.storage.atomic import append_lines
 from clozeworks.storage.checksums import NOTES as CHECKSUMS
 from clozeworks.storage.checksums import write_notes
+from clozeworks.wording import as_json
 
 # Seconds between two states that only differ in their step.
 _SECONDS = 2.0
@@ -60,7 +61,7 @@ class RunRecorder(CallbackList):
         """Writes a sentence down, with the step of the last numbers, and passes it on."""
         super().on_message(message)
         line = {"at": _now(), "step": self._step, "note": message}
-        self._waiting.append(json.dumps(line, ensure_ascii=False) + "\n")
+        self._waiting.append(as_json(line) + "\n")
         self._write_notes()
 
     def on_train_begin(self, steps: int) -> None:
@@ -148,10 +149,9 @@ class RunRecorder(CallbackList):
     def _write_notes(self) -> None:
         if self._folder is None:
             return
-        with suppress(OSError):
+        with suppress(OSError, OutputError):
             if self._waiting and (self._folder / RECIPE).exists():
-                with (self._folder / NOTES).open("a", encoding="utf-8") as file:
-                    file.writelines(self._waiting)
+                append_lines(self._folder / NOTES, "".join(self._waiting))
                 self._waiting.clear()
 
 

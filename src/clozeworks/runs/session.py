@@ -1,6 +1,5 @@
 """One session of a run: its folder is locked, its recipe is the one it was started with."""
 
-import json
 import platform
 import shutil
 import sys
@@ -20,9 +19,9 @@ from clozeworks.engine.snapshots import Snapshot, Snapshots
 from clozeworks.engine.trainer import Outcome
 from clozeworks.errors import OutputError, SettingError
 from clozeworks.runs.folder import RECIPE, SESSIONS
-from clozeworks.storage.atomic import write_json
+from clozeworks.storage.atomic import append_lines, check_name, write_json
 from clozeworks.storage.locks import locked
-from clozeworks.wording import counted
+from clozeworks.wording import as_json, counted
 
 # What may change while a run is stopped: it changes nothing about the result.
 FREE = ("run", "logging", "evaluation", "checkpointing", "device")
@@ -116,8 +115,7 @@ def open_session(
     snapshots.remove_leftovers()
     snapshots.remove_after(step or 0)
     write_json(folder / RECIPE, written)
-    with (folder / SESSIONS).open("a", encoding="utf-8") as file:
-        file.write(json.dumps(_environment(ranks), ensure_ascii=False) + "\n")
+    append_lines(folder / SESSIONS, as_json(_environment(ranks)) + "\n")
     metrics = Metrics(folder / FILE, -1 if step is None else step)
     if metrics.damaged:
         lines = counted(len(metrics.damaged), "line was", "lines were")
@@ -163,7 +161,8 @@ def _environment(ranks: ProcessGroup) -> dict[str, Any]:
 
 
 def _check_folder(folder: Path) -> None:
-    """Refuses a folder that holds something other than a run."""
+    """Refuses a folder that holds something other than a run, or can hold none."""
+    check_name(folder, "choose another name")
     if not folder.exists() or (folder / RECIPE).exists():
         return
     if not folder.is_dir():

@@ -1,14 +1,14 @@
 """Writes a file completely or not at all."""
 
-import json
 import os
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Literal, overload
 
 from clozeworks.errors import ClozeworksError, OutputError
 from clozeworks.storage.leftovers import claimed, temporary_path
+from clozeworks.wording import as_json
 
 # Another place, and whether a file that is there is replaced.
 OtherPlace = tuple[Path, bool]
@@ -109,14 +109,85 @@ def _atomic_file(path: Path, mode: str, overwrite: bool, instead: Instead) -> It
         )
 
 
+@contextmanager
+def kept_unless(path: Path) -> Iterator[Callable[[], None]]:
+    """Puts a file back as it was at the end of the block, unless the block calls what it is given.
+
+    A file that was not there is removed.
+
+    Raises:
+        OutputError: On entering the block, if there is no room to keep the file.
+    """
+    kept = temporary_path(path, ".temporary")
+    was_there = path.exists()
+    settled = False
+
+    def settle() -> None:
+        nonlocal settled
+        settled = True
+
+    try:
+        if was_there:  # a copy, made while nothing has changed: later the disk may be full
+            with atomic_file(kept) as file:
+                file.write(path.read_bytes())
+        yield settle
+    finally:
+        if settled:
+            kept.unlink(missing_ok=True)
+        elif kept.exists():
+            kept.replace(path)
+        elif not was_there:
+            path.unlink(missing_ok=True)
+
+
 def write_text(path: Path, text: str) -> None:
     """Writes a UTF-8 text file, completely or not at all.
+
+    Halves of characters, as names of files have them that are not UTF-8, are written out.
 
     Raises:
         OutputError: If the file cannot be written.
     """
-    with atomic_file(path, "w") as file:
-        file.write(text)
+    with atomic_file(path) as file:
+        file.write(text.encode(errors="backslashreplace"))
+
+
+def write_texts(folder: Path, contents: Mapping[str, str]) -> None:
+    """Writes several UTF-8 text files of a folder; none is replaced before all are complete.
+
+    Raises:
+        OutputError: If one of them cannot be written.
+    """
+    with ExitStack() as stack:
+        for name, text in contents.items():
+            file = stack.enter_context(atomic_file(folder / name, "w"))
+            file.write(text)
+            file.flush()  # here, where a full disk still leaves every file as it was
+
+
+def append_lines(path: Path, text: str) -> None:
+    """Adds lines to a UTF-8 file, all of them or none; half a line that a crash left is removed.
+
+    Raises:
+        OutputError: If they cannot be written.
+    """
+    try:
+        with path.open("ab+", buffering=0) as file:
+            file.seek(0)
+            whole = file.readall().rfind(b"\n") + 1
+            file.truncate(whole)
+            unwritten = text.encode()
+            try:
+                while unwritten:
+                    unwritten = unwritten[file.write(unwritten) :]
+            except BaseException:
+                file.truncate(whole)
+                raise
+    except OSError as error:
+        raise OutputError(
+            f"{path} could not be written: {error.strerror or error}; nothing was changed; fix "
+            "this, or choose another place."
+        ) from error
 
 
 def write_json(path: Path, data: Any) -> None:
@@ -125,7 +196,24 @@ def write_json(path: Path, data: Any) -> None:
     Raises:
         OutputError: If the file cannot be written.
     """
-    write_text(path, json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+    write_text(path, as_json(data, indent=1) + "\n")
+
+
+def check_name(folder: Path, advice: str, error: type[ClozeworksError] = OutputError) -> None:
+    """Insists on a name under which safetensors files can be opened.
+
+    Args:
+        folder: The folder of the files, or one of them.
+        advice: What to do if it has another.
+        error: What a complaint is raised as.
+    """
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError as wrong:
+        raise error(
+            f"{folder} has a name that is not UTF-8, and weights cannot be read from there; "
+            f"{advice}."
+        ) from wrong
 
 
 def _place_beside(temporary: Path, target: Path) -> Path:

@@ -2,6 +2,7 @@
 
 import errno
 import io
+import json
 import os
 import stat
 from pathlib import Path
@@ -9,7 +10,14 @@ from pathlib import Path
 import pytest
 
 from clozeworks.errors import InputError, OutputError
-from clozeworks.storage.atomic import atomic_file
+from clozeworks.storage.atomic import (
+    append_lines,
+    atomic_file,
+    kept_unless,
+    write_json,
+    write_text,
+    write_texts,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -218,3 +226,63 @@ def test_a_device_or_a_pipe_is_not_replaced(tmp_path: Path) -> None:
         pass
     assert (tmp_path / "pipe").is_fifo()
     assert {path.name for path in tmp_path.iterdir()} == {"pipe", "out.jsonl"}
+
+
+def test_lines_are_added_whole_or_not_at_all(folder, largest_file):
+    append_lines(Path("notes"), "é\n")
+    with largest_file(100), pytest.raises(OutputError) as caught:
+        append_lines(Path("notes"), 60 * "a" + "\n" + 60 * "b" + "\n")
+    assert str(caught.value) == (
+        "notes could not be written: File too large; nothing was changed; fix this, or choose "
+        "another place."
+    )
+    assert Path("notes").read_text("utf-8") == "é\n"
+    append_lines(Path("notes"), "c\n")
+    assert Path("notes").read_text("utf-8") == "é\nc\n"
+
+
+def test_half_a_line_of_a_crash_goes_with_the_next_one(folder):
+    Path("notes").write_text('{"a": 1}\n{"b"')
+    append_lines(Path("notes"), '{"c": 3}\n')
+    assert Path("notes").read_text() == '{"a": 1}\n{"c": 3}\n'
+
+
+def test_several_files_are_replaced_together_or_not_at_all(folder, largest_file):
+    for name in "abc":
+        Path(name).write_text("old")
+    wrong = pytest.raises(OutputError, match=r"^b could not be written: File too large; ")
+    with largest_file(100), wrong:
+        write_texts(Path(), {"a": "new", "b": 101 * "n", "c": "new"})
+    assert [Path(name).read_text() for name in "abc"] == ["old"] * 3
+    assert names(folder) == ["a", "b", "c"]
+    write_texts(Path(), {"a": "new", "c": "new"})
+    assert [Path(name).read_text() for name in "abc"] == ["new", "old", "new"]
+
+
+@pytest.mark.parametrize("before", [b"old", None])
+def test_a_file_is_put_back_unless_all_goes_well(folder, before):
+    path = Path("file")
+    if before is not None:
+        path.write_bytes(before)
+    with pytest.raises(KeyboardInterrupt), kept_unless(path):
+        path.write_bytes(b"new")
+        raise KeyboardInterrupt
+    assert (path.read_bytes() if path.exists() else None) == before
+    assert names(folder) == [] if before is None else ["file"]
+    with kept_unless(path) as settle:
+        path.write_bytes(b"new")
+        settle()
+    assert path.read_bytes() == b"new" and names(folder) == ["file"]
+
+
+def test_json_holds_names_that_are_not_utf_8():
+    """Such a name of a file is a string with half characters in Python."""
+    name = os.fsdecode(b"caf\xe9 \xc3\xa9.csv")
+    write_json(Path("out.json"), {name: name})
+    assert json.loads(Path("out.json").read_bytes()) == {name: name}
+    assert "é.csv" in Path("out.json").read_text("utf-8")
+
+
+def test_a_page_shows_names_that_are_not_utf_8():
+    write_text(Path("page"), os.fsdecode(b"caf\xe9 \xc3\xa9.csv\n"))
+    assert Path("page").read_text("utf-8") == "caf\\udce9 é.csv\n"

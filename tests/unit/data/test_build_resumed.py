@@ -24,17 +24,17 @@ class Killed(BaseException):
 def stopped(texts, tokenizer, tmp_path, small, monkeypatch):
     """The folder of a build that was killed when it had three shards."""
     out = tmp_path / "out"
-    real = split_writer.write_record
+    real = split_writer.write_json
 
     def die_late(path, value):
         if path.name == "train-00003.json":
             raise Killed
         real(path, value)
 
-    monkeypatch.setattr(split_writer, "write_record", die_late)
+    monkeypatch.setattr(split_writer, "write_json", die_late)
     with pytest.raises(Killed):
         build_corpus([texts], out, tokenizer, workers=1)
-    monkeypatch.setattr(split_writer, "write_record", real)
+    monkeypatch.setattr(split_writer, "write_json", real)
     return out
 
 
@@ -94,7 +94,7 @@ def test_a_build_stopped_at_any_write_goes_on_to_the_same_bytes(
 ):
     settings = BuildSettings(validation=0.2)
     build_corpus([texts], tmp_path / "whole", tokenizer, settings, workers=1)
-    real, left = split_writer.write_record, [moment]
+    real, left = split_writer.write_json, [moment]
 
     def write_or_die(path, value):
         if left[0] == 0:
@@ -103,7 +103,7 @@ def test_a_build_stopped_at_any_write_goes_on_to_the_same_bytes(
         real(path, value)
 
     for module in (split_writer, building, corpus_folder):
-        monkeypatch.setattr(module, "write_record", write_or_die)
+        monkeypatch.setattr(module, "write_json", write_or_die)
     out = tmp_path / "out"
     stopped = False
     try:
@@ -114,7 +114,7 @@ def test_a_build_stopped_at_any_write_goes_on_to_the_same_bytes(
             Corpus.open(out)
     assert stopped
     for module in (split_writer, building, corpus_folder):
-        monkeypatch.setattr(module, "write_record", real)
+        monkeypatch.setattr(module, "write_json", real)
     again = build_corpus([texts], out, tokenizer, settings, workers=1)
     assert hashes(out) == hashes(tmp_path / "whole")
     assert (again.resumed > 0) == (moment > 1)
@@ -156,7 +156,7 @@ def test_replacing_goes_on_too_unless_the_input_changed(
 ):
     out = tmp_path / "out"
     build_corpus([texts], out, tokenizer, BuildSettings(validation=0.5), workers=1)
-    real = split_writer.write_record
+    real = split_writer.write_json
 
     def die_late(path, value):
         if path.name == "train-00003.json":
@@ -164,10 +164,10 @@ def test_replacing_goes_on_too_unless_the_input_changed(
         real(path, value)
 
     def stopped():
-        monkeypatch.setattr(split_writer, "write_record", die_late)
+        monkeypatch.setattr(split_writer, "write_json", die_late)
         with pytest.raises(Killed):
             build_corpus([texts], out, tokenizer, workers=1, overwrite=True)
-        monkeypatch.setattr(split_writer, "write_record", real)
+        monkeypatch.setattr(split_writer, "write_json", real)
 
     stopped()
     assert build_corpus([texts], out, tokenizer, workers=1, overwrite=True).resumed >= 3

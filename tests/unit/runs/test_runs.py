@@ -12,6 +12,7 @@ from clozeworks.engine.trainer import Trainer
 from clozeworks.errors import InputError, OutputError, SettingError
 from clozeworks.jobs.pretrain.job import pretrain
 from clozeworks.runs.listing import find_runs
+from clozeworks.runs.recorder import RunRecorder
 from clozeworks.runs.state import RunState, read_state
 from clozeworks.storage import locks as locking
 from clozeworks.storage.locks import held, locked
@@ -211,6 +212,18 @@ def test_a_state_that_cannot_be_written_costs_nothing(tiny_recipe, monkeypatch):
 
     monkeypatch.setattr(RunState, "write", full)
     assert pretrain(tiny_recipe).outcome.finished
+
+
+def test_notes_on_a_disk_that_was_full_for_a_while(tmp_path, largest_file):
+    """What is written is cut where the disk ends, and all of it is there once there is room."""
+    (tmp_path / "recipe.json").write_text("{}")
+    recorder = RunRecorder("pretrain", None, tmp_path)
+    with largest_file(100):
+        for number in range(3):
+            recorder.on_message(f"message {number}")
+    recorder.on_message("message 3")
+    lines = (tmp_path / "notes.jsonl").read_text().splitlines()
+    assert [json.loads(line)["note"] for line in lines] == [f"message {n}" for n in range(4)]
 
 
 def test_the_file_is_plain_json(tiny_recipe):

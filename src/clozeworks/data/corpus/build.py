@@ -22,7 +22,7 @@ from clozeworks.data.corpus.corpus import TOKENIZER_FOLDER, TRAIN, VALIDATION, C
 from clozeworks.data.corpus.duplicates import seen_before
 from clozeworks.data.corpus.folder import begin_anew, check_free, prepare
 from clozeworks.data.corpus.manifest import BUILDING, MANIFEST, VERSION
-from clozeworks.data.corpus.split_writer import ChangedInputError, SplitWriter, write_record
+from clozeworks.data.corpus.split_writer import ChangedInputError, SplitWriter
 from clozeworks.data.corpus.workers import ChunkWorkers, chunk_workers
 from clozeworks.data.files.discovery import InputFiles, find_files
 from clozeworks.data.files.documents import Document, Documents, read_documents
@@ -33,6 +33,7 @@ from clozeworks.data.files.texts import check_header
 from clozeworks.errors import InputError
 from clozeworks.runtime.progress import Progress
 from clozeworks.spec import Advice, AtLeast, Below, spec
+from clozeworks.storage.atomic import write_json
 from clozeworks.storage.checksums import sealed
 from clozeworks.storage.locks import locked
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
@@ -279,7 +280,7 @@ class _Run:
             "counts": dict(sorted(self.counts.items())),
             "splits": splits,
         }
-        write_record(self.out / MANIFEST, sealed(manifest))
+        write_json(self.out / MANIFEST, sealed(manifest))
         known = {shard["file"] for split in splits.values() for shard in split["shards"]}
         for path in self.out.glob("*.safetensors"):
             if path.name not in known:

@@ -6,8 +6,9 @@ from typing import Any
 
 from clozeworks.data.corpus.corpus import INDEX_FOLDER, TOKENIZER_FOLDER, TRAIN, VALIDATION
 from clozeworks.data.corpus.manifest import BUILDING, MANIFEST
-from clozeworks.data.corpus.split_writer import read_record, write_record
+from clozeworks.data.corpus.split_writer import read_record
 from clozeworks.errors import OutputError
+from clozeworks.storage.atomic import write_json
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 RECIPE = "recipe.json"
@@ -82,7 +83,7 @@ def prepare(out: Path, recipe: dict[str, Any], tokenizer: Tokenizer, *, overwrit
         raise OutputError(
             f"{out} cannot be written ({error.strerror or error}); choose another folder."
         ) from error
-    write_record(out / BUILDING / RECIPE, recipe)
+    write_json(out / BUILDING / RECIPE, recipe)
     return True
 
 

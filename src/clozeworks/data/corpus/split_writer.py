@@ -13,7 +13,7 @@ from clozeworks.data.corpus.chunks import LENGTH_CLASSES, ChunkArrays, CorpusChu
 from clozeworks.data.corpus.manifest import BUILDING
 from clozeworks.data.corpus.shards import ShardEntry, totals, write_shard
 from clozeworks.errors import InputError
-from clozeworks.storage.atomic import atomic_file
+from clozeworks.storage.atomic import write_json
 
 SHARD_TOKENS = 8_000_000
 RECORD = {"entry", "taken", "chain", "counts", "lengths"}
@@ -88,7 +88,7 @@ class SplitWriter:
             "counts": dict(self._counted),
             "lengths": self._lengths.tolist(),
         }
-        write_record(self.out / BUILDING / f"{stem}.json", record)
+        write_json(self.out / BUILDING / f"{stem}.json", record)
         self.shards.append(record)
         self._open, self._tokens = [], 0
         self._counted = Counter()
@@ -131,10 +131,3 @@ def read_record(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return value if isinstance(value, dict) else {}
-
-
-def write_record(path: Path, value: dict[str, Any]) -> None:
-    """Writes a JSON object completely or not at all."""
-    with atomic_file(path, "w") as file:
-        json.dump(value, file, indent=1, ensure_ascii=False)
-        file.write("\n")

@@ -1,12 +1,12 @@
 """One schema of predictions: a JSON object per item, in files, on the command line, over HTTP."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from clozeworks.data.labelled.items import Item
 from clozeworks.storage.atomic import atomic_file
+from clozeworks.wording import as_json
 
 Record = dict[str, Any]
 
@@ -50,4 +50,4 @@ def write_records(path: Path, records: Sequence[Record], *, overwrite: bool = Tr
     """
     with atomic_file(path, "w", overwrite=overwrite) as file:
         for record in records:
-            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+            file.write(as_json(record) + "\n")
