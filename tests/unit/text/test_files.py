@@ -378,6 +378,16 @@ def test_folder_that_cannot_be_written(bert, tmp_path):
     assert (tmp_path / "file").read_text() == "mine"
 
 
+def test_a_full_disk_leaves_the_tokenizer_that_was_there(bert, gpt2_folder, tmp_path, largest_file):
+    folder = tmp_path / "saved"
+    Tokenizer.load(gpt2_folder).save(folder)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    wrong = pytest.raises(OutputError, match=r"tokenizer\.json could not be written: File too")
+    with largest_file(300), wrong:
+        bert.save(folder)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
 def test_a_folder_that_is_not_there_is_made(bert, tmp_path):
     folder = tmp_path / "not" / "there"
     bert.save(folder)

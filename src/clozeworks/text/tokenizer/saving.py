@@ -8,12 +8,14 @@ from typing import Any
 from tokenizers import Tokenizer as Backend
 
 from clozeworks.errors import OutputError
+from clozeworks.storage.atomic import write_texts
 from clozeworks.storage.checksums import note_files
 from clozeworks.text.tokenizer.bytes import PUBLISHED_CLASS, are_bytes, sentinels_of
 from clozeworks.text.tokenizer.files import TOKEN_KEYS
 from clozeworks.text.tokenizer.special import SpecialTokens
 from clozeworks.text.tokenizer.stated_options import kind_of
 from clozeworks.text.tokenizer.styles import ByteLevelStyle, WordPieceStyle
+from clozeworks.wording import as_json
 
 # Files that say once more what tokenizer.json and tokenizer_config.json say.
 STATING = {"vocab.txt", "vocab.json", "merges.txt", "added_tokens.json", "chat_template.jinja"}
@@ -194,12 +196,13 @@ def write(
         contents["added_tokens.json"] = _json(outside)
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        write_texts(folder, contents)
         # What is left of another tokenizer would contradict this one.
         for name in STATING - contents.keys():
             (folder / name).unlink(missing_ok=True)
-        for name, text in contents.items():
-            (folder / name).write_text(text, encoding="utf-8", newline="\n")
         note_files(folder, contents.keys(), STATING - contents.keys())
+    except OutputError:
+        raise
     except OSError as error:
         raise OutputError(
             f"{folder} cannot be written ({error.strerror}); the tokenizer needs a folder with "
@@ -213,4 +216,4 @@ def _has_byte_pairs(state: Mapping[str, Any]) -> bool:
 
 
 def _json(value: Mapping[str, Any]) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=2, sort_keys=True) + "\n"
+    return as_json(value, indent=2, sort_keys=True) + "\n"
