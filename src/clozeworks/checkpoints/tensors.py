@@ -11,13 +11,14 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from clozeworks.checkpoints.whole_folder import write_json
 from clozeworks.config import read_json
 from clozeworks.errors import CheckpointError
 from clozeworks.families.weights import Form
+from clozeworks.storage.atomic import check_name
+from clozeworks.storage.tensor_file import write_tensors
 
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -179,16 +180,9 @@ def write_weights(folder: Path, weights: Mapping[str, Tensor], shard_bytes: int)
 
 
 def write_file(path: Path, weights: Mapping[str, Tensor]) -> None:
-    """Writes one safetensors file, with the permissions that the umask gives."""
-    path.touch()
-    mode = path.stat().st_mode
+    """Writes one file as published folders have them."""
     stored = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
-    try:
-        save_file(stored, path, metadata={"format": "pt"})
-    except SafetensorError as error:  # the library's name for a full disk, among others
-        raise OSError(str(error)) from error
-    # Trap: the library makes files that only their owner can read.
-    path.chmod(mode)
+    write_tensors(path, stored, metadata={"format": "pt"})
 
 
 def _files(folder: Path, model: Path) -> list[Path]:
@@ -239,6 +233,7 @@ def _shards(folder: Path) -> list[Path]:
 
 def _header(path: Path, file: FileIO) -> dict[str, _Stored]:
     """Where each weight of a file stands."""
+    check_name(path, "rename it", CheckpointError)
     with _reading(path):
         # The library checks the header against the file's size before any memory is taken.
         with safe_open(path, framework="pt"):

@@ -5,7 +5,6 @@ puts it in place: at no moment does a half-written folder stand under the target
 """
 
 import ctypes
-import json
 import os
 import re
 import shutil
@@ -16,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from clozeworks.errors import OutputError
-from clozeworks.storage.atomic import sync
+from clozeworks.storage.atomic import check_name, sync
 from clozeworks.storage.leftovers import claimed, temporary_path
+from clozeworks.wording import as_json
 
 # Every folder that `save` may replace has one of these.
 OURS = {"config.json", "tokenizer.json", "vocab.txt", "vocab.json"}
@@ -33,6 +33,7 @@ def check_target(folder: Path, *, overwrite: bool) -> None:
     Raises:
         OutputError: If it cannot.
     """
+    check_name(folder, "choose another name")
     if folder.exists() and not folder.is_dir():
         raise OutputError(f"{folder} is a file; name a folder.")
     held = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
@@ -115,7 +116,7 @@ def _link_or_copy(source: str, target: str) -> None:
 def write_json(path: Path, data: Any) -> None:
     """Writes a JSON file as published folders have them."""
     path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    path.write_text(as_json(data, indent=2) + "\n", encoding="utf-8")
 
 
 def _replace(path: Path, target: Path, overwrite: bool) -> None:

@@ -21,13 +21,14 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from clozeworks.errors import ClozeworksError, OutputError
 from clozeworks.runtime.waiting import outlast
 from clozeworks.storage.atomic import atomic_file, sync
 from clozeworks.storage.checksums import entry_of
+from clozeworks.storage.tensor_file import write_tensors
 
 MANIFEST = "manifest.json"
 STATE = "state.json"
@@ -192,9 +193,8 @@ class Snapshots:
         try:
             file_path.mkdir(parents=True)
             for stem, group in tensors.items():
-                save_file(
-                    {name: t.detach() for name, t in group.items()}, file_path / (stem + _SUFFIX)
-                )
+                detached = {name: tensor.detach() for name, tensor in group.items()}
+                write_tensors(file_path / (stem + _SUFFIX), detached)
             self._free.set()
             (file_path / STATE).write_text(state, encoding="utf-8")
             files = {path.name: entry_of(path) for path in sorted(file_path.iterdir())}
@@ -210,10 +210,8 @@ class Snapshots:
                 file.write(target.name + "\n")
             for old in self.steps()[: -self.keep] if prune else ():
                 shutil.rmtree(self._folder(old), ignore_errors=True)
-        except (OSError, SafetensorError) as error:
-            self._failed = OutputError(
-                f"{target} could not be written ({getattr(error, 'strerror', None) or error})"
-            )
+        except OSError as error:
+            self._failed = OutputError(f"{target} could not be written ({error.strerror or error})")
         except BaseException as error:
             self._failed = OutputError(f"{target} could not be written ({error})")
         finally:

@@ -13,6 +13,7 @@ from safetensors import SafetensorError
 import clozeworks as cw
 from clozeworks.checkpoints import tensors, whole_folder
 from clozeworks.errors import InputError, OutputError, SettingError
+from clozeworks.storage import tensor_file
 
 
 def same_weights(one, other) -> bool:
@@ -26,7 +27,8 @@ def same_weights(one, other) -> bool:
     "error",
     [
         OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)),
-        SafetensorError("No space left on device"),  # what the library raises itself
+        # What the library raises itself.
+        SafetensorError("I/O error: No space left on device (os error 28)"),
     ],
 )
 @pytest.mark.parametrize("exists", [True, False])
@@ -38,7 +40,7 @@ def test_a_full_disk_changes_nothing(bert_model, tmp_path, listing, monkeypatch,
     def full(*_, **__):
         raise error
 
-    monkeypatch.setattr(tensors, "save_file", full)
+    monkeypatch.setattr(tensor_file, "save_file", full)
     sentence = (
         f"{target} could not be written (No space left on device); nothing was changed; fix this, "
         "or choose another place."

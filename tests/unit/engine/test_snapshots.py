@@ -17,6 +17,7 @@ from clozeworks.engine.snapshots import (
     optimizer_tensors,
 )
 from clozeworks.errors import OutputError
+from clozeworks.storage import tensor_file
 
 FILES = ["manifest.json", "model.safetensors", "optimizer.safetensors", "state.json"]
 
@@ -134,7 +135,9 @@ def test_damaged_snapshots_do_not_push_out_good_ones(tmp_path, tensors):
 
 
 def full_saving(*_, **__):
-    raise SafetensorError("Error while serializing: I/O error: No space left on device")
+    raise SafetensorError(
+        "Error while serializing: I/O error: No space left on device (os error 28)"
+    )
 
 
 def full(*_, **__):
@@ -143,7 +146,11 @@ def full(*_, **__):
 
 @pytest.mark.parametrize(
     ("where", "name", "refuse"),
-    [(module, "save_file", full_saving), (module.os, "fsync", full), (module.Path, "mkdir", full)],
+    [
+        (tensor_file, "save_file", full_saving),
+        (module.os, "fsync", full),
+        (module.Path, "mkdir", full),
+    ],
     ids=["saving", "syncing", "making a folder"],
 )
 def test_a_full_disk_leaves_the_old_snapshots_and_no_half_one(
@@ -155,8 +162,8 @@ def test_a_full_disk_leaves_the_old_snapshots_and_no_half_one(
         snapshots.begin(3, tensors(3.0), {})
         with pytest.raises(OutputError) as caught:
             snapshots.wait()
-    assert "step-000000003 could not be written (" in str(caught.value)
-    assert "No space left on device" in str(caught.value)
+    target = snapshots.folder / "step-000000003"
+    assert str(caught.value) == f"{target} could not be written (No space left on device)"
     assert snapshots.steps() == [1, 2] and snapshots.newest == -1
     assert len(list(snapshots.folder.iterdir())) == 3
     snapshots.raise_failure()  # speaks only once
@@ -168,7 +175,7 @@ def test_no_error_of_the_writer_is_lost(snapshots, tensors, monkeypatch):
     def broken(*_, **__):
         raise MemoryError("no memory")
 
-    monkeypatch.setattr(module, "save_file", broken)
+    monkeypatch.setattr(module, "write_tensors", broken)
     snapshots.begin(3, tensors(), {})
     with pytest.raises(OutputError, match=r"could not be written \(no memory\)"):
         snapshots.wait()
@@ -195,7 +202,7 @@ def test_a_writer_killed_at_any_moment_leaves_a_whole_snapshot(
         return call
 
     with monkeypatch.context() as patch:
-        patch.setattr(module, "save_file", mortal(module.save_file))
+        patch.setattr(module, "write_tensors", mortal(module.write_tensors))
         patch.setattr(module, "sync", mortal(module.sync))
         patch.setattr(module.Path, "rename", mortal(module.Path.rename))
         patch.setattr(module.Path, "write_text", mortal(module.Path.write_text))

@@ -144,14 +144,14 @@ def full_from(monkeypatch):
     """Makes the disk full for the snapshots of some steps."""
 
     def fill(*steps):
-        real = snapshots_module.save_file
+        real = snapshots_module.write_tensors
 
-        def save(group, path):
+        def save(path, group):
             if int(path.parent.name.split(".")[1].removeprefix("step-")) in steps:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            real(group, path)
+            real(path, group)
 
-        monkeypatch.setattr(snapshots_module, "save_file", save)
+        monkeypatch.setattr(snapshots_module, "write_tensors", save)
 
     return fill
 
@@ -178,15 +178,15 @@ def test_the_last_snapshot_is_tried_although_the_one_before_failed(trained, full
 
 def test_a_last_snapshot_that_failed_beside_the_training_is_tried_again(trained, monkeypatch):
     trainer = trained(steps=4, every=4)
-    real, failed = snapshots_module.save_file, []
+    real, failed = snapshots_module.write_tensors, []
 
-    def once(group, path):
+    def once(path, group):
         if not failed:
             failed.append(path)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        real(group, path)
+        real(path, group)
 
-    monkeypatch.setattr(snapshots_module, "save_file", once)
+    monkeypatch.setattr(snapshots_module, "write_tensors", once)
     assert trainer.run().finished
     assert trainer.snapshots.steps() == [4]
 

@@ -45,7 +45,7 @@ def test_snapshots_come_by_the_clock(trained, monkeypatch):
 
 def test_an_update_waits_until_the_weights_before_it_are_written(trained, monkeypatch):
     trainer = trained(steps=3, every=2)
-    save, step, updated, early = snapshots_module.save_file, trainer.optimizer.step, Event(), []
+    save, step, updated, early = snapshots_module.write_tensors, trainer.optimizer.step, Event(), []
 
     def slow(*arguments, **options):
         if trainer.step == 2:
@@ -57,7 +57,7 @@ def test_an_update_waits_until_the_weights_before_it_are_written(trained, monkey
         if trainer.step == 2:
             updated.set()
 
-    monkeypatch.setattr(snapshots_module, "save_file", slow)
+    monkeypatch.setattr(snapshots_module, "write_tensors", slow)
     trainer.optimizer.step = noted
     trainer.run()
     assert early and not any(early) and updated.is_set()
