@@ -2,11 +2,14 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
 import clozeworks as cw
-from clozeworks.errors import CheckpointError, InputError, SettingError, TokenizerError
+from clozeworks.errors import CheckpointError, InputError, OutputError, SettingError, TokenizerError
+from clozeworks.jobs import verify as verifying
+from clozeworks.storage import checksums
 
 
 def flip(path, place=-1, bit=0):
@@ -191,3 +194,33 @@ def test_a_corpus_and_a_run(command, write_recipe, corpus, tmp_path):
         f"clozeworks: {damaged} Put an intact copy in its place, or build the corpus again with "
         "--overwrite."
     )
+
+
+def test_what_is_not_accepted_stays_as_it_was_on_a_full_disk(bert_model, monkeypatch):
+    before = (bert_model / "clozeworks.json").read_bytes()
+    flip(bert_model / "vocab.txt")
+    written = []
+
+    def full(path, data):
+        if written.append(path) or len(written) > 1:
+            raise OutputError("no space")
+        write_json(path, data)
+
+    write_json = checksums.write_json
+    monkeypatch.setattr(checksums, "write_json", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
+    assert not cw.verify(bert_model, accept=True).intact
+    assert (bert_model / "clozeworks.json").read_bytes() == before
+
+
+def test_an_interrupted_acceptance_accepts_nothing(bert_model, monkeypatch):
+    (bert_model / "config.json").write_text((bert_model / "config.json").read_text() + "\n")
+    before = {path.name: path.read_bytes() for path in bert_model.iterdir()}
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(verifying, "_verify_files", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        cw.verify(bert_model, accept=True)
+    assert {path.name: path.read_bytes() for path in bert_model.iterdir()} == before

@@ -26,6 +26,7 @@ from clozeworks.runs.folder import RECIPE, RESULT, SEARCH, SESSIONS, SNAPSHOTS, 
 from clozeworks.runs.listing import is_run
 from clozeworks.runs.state import read_state
 from clozeworks.runtime.progress import Progress
+from clozeworks.storage.atomic import kept_unless
 from clozeworks.storage.checksums import (
     FILES,
     NOTES,
@@ -128,22 +129,19 @@ def kind_of(folder: Path) -> str:
 def _accept(folder: Path, found: Verification) -> None:
     """Takes the files of a folder as they are; nothing is changed if they cannot be used."""
     path = folder / NOTES
-    before = path.read_bytes() if path.exists() else None
-    try:
-        notes = {"format": 1, **read_json(path, optional=True)}
-        write_notes(folder, notes)
-        if "tokenizer" in notes:
-            notes["tokenizer"] = Tokenizer.load(folder, _style(folder)).fingerprint
+    with kept_unless(path) as settle:
+        try:
+            notes = {"format": 1, **read_json(path, optional=True)}
             write_notes(folder, notes)
-        _verify_files(folder, found, None)
-    except ClozeworksError as error:
-        found.faults.append(str(error))
-    if found.faults and before is None:
-        path.unlink(missing_ok=True)
-    elif found.faults and before is not None:
-        path.write_bytes(before)
-    else:
-        found.notes.append(f"{folder}: the files count as they are from now on ({NOTES}).")
+            if "tokenizer" in notes:
+                notes["tokenizer"] = Tokenizer.load(folder, _style(folder)).fingerprint
+                write_notes(folder, notes)
+            _verify_files(folder, found, None)
+        except ClozeworksError as error:
+            found.faults.append(str(error))
+        if not found.faults:
+            settle()
+            found.notes.append(f"{folder}: the files count as they are from now on ({NOTES}).")
 
 
 def _style(folder: Path) -> Style | None:
