@@ -30,6 +30,9 @@ def read_text(path: Path, error: type[CheckpointError] = CheckpointError) -> str
         path: The file.
         error: What a complaint is raised as.
     """
+    # Trap: a pipe would be waited for, and a device may never end.
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise error(f"{path} is a device or a pipe, not a file; restore the file.")
     try:
         data = path.read_bytes()
         # Compat: editors on Windows put a mark before the first character.

@@ -1,6 +1,7 @@
 """Settings, tokenizers and pooling files that are incomplete, damaged or contradictory."""
 
 import json
+import os
 
 import pytest
 
@@ -38,7 +39,7 @@ def set_config(folder, **changes):
         ({"hidden_size": "32"}, "hidden_size is '32'; " + WHOLE),
         (
             {"num_hidden_layers": 10**9},
-            "num_hidden_layers is 1000000000; it must be at most 10,000; correct it.",
+            "num_hidden_layers is 1000000000; it must be at most 1,000; correct it.",
         ),
         (
             {"layer_norm_eps": -1.0},
@@ -246,4 +247,31 @@ def test_a_length_limit_that_is_none(refused, bert_model):
     refused(
         f"{path}: max_seq_length is 'many'; it must be a whole number of at least 1.",
         *("embed", bert_model, "cat"),
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a Unix system")
+@pytest.mark.parametrize(
+    "name", ["config.json", "tokenizer_config.json", "clozeworks.json", "generation_config.json"]
+)
+def test_a_pipe_is_not_waited_for(refused, bert_model, name):
+    path = bert_model / name
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    refused(
+        f"{path} is a device or a pipe, not a file; restore the file.",
+        *("fill", bert_model, "a [MASK]"),
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a Unix system")
+def test_a_pipe_is_not_a_vocabulary(refused, bert_model):
+    (bert_model / "clozeworks.json").unlink()
+    for name in ("tokenizer.json", "vocab.txt"):
+        (bert_model / name).unlink()
+        os.mkfifo(bert_model / name)
+    refused(
+        f"{bert_model} has no tokenizer; it must hold tokenizer.json, or vocab.txt, or vocab.json "
+        "with merges.txt; copy the files there or name another folder.",
+        *("tokenizer", "inspect", bert_model),
     )

@@ -102,7 +102,7 @@ def read_folder(
     `Tokenizer.load` explains the arguments. The tokenizer may be one that others use, too.
     """
     content = blake2b(repr((style, repeats)).encode(), digest_size=32)
-    for path in sorted(folder / name for name in READ):
+    for path in filter(Path.is_file, sorted(folder / name for name in READ)):
         with suppress(OSError):  # where it matters it is complained about below
             content.update(f"{path.name} {path.stat().st_size}".encode() + path.read_bytes())
     with _reading:
