@@ -26,7 +26,7 @@ T = TypeVar("T")
 Parts = frozenset[str]
 # No published network comes near these; a damaged config easily does.
 MAX_NUMBER = 2**31 - 1
-MAX_DEPTH = 10_000
+MAX_DEPTH = 1_000
 
 # Published names of activations, and ours. Those that learn (`prelu`, `xielu`) are not known.
 ACTIVATIONS = {

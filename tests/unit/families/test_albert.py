@@ -89,8 +89,8 @@ def test_a_silent_config_is_the_largest_size_and_activations_keep_their_publishe
         ({"num_hidden_groups": 0},
          "config.json: num_hidden_groups is 0; it must be a whole number from 1 to 2,147,483,647; "
          "correct it."),
-        ({"inner_group_num": 2000},
-         "config.json: inner_group_num is 2000; times num_hidden_layers it must be at most 10,000; "
+        ({"inner_group_num": 200},
+         "config.json: inner_group_num is 200; times num_hidden_layers it must be at most 1,000; "
          "correct it."),
         ({"embedding_size": None},
          "config.json: embedding_size is missing; ALBERT's token table has a width of its own; "
