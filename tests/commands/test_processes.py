@@ -275,3 +275,23 @@ def test_help_imports_nothing_heavy(start):
     )
     _, err = start(["-c", script]).communicate(timeout=30)
     assert err.splitlines()[-1] == "[]"
+
+
+NOWHERE = """
+import os, sys
+os.chdir(sys.argv[1])
+os.rmdir(sys.argv[1])
+from clozeworks.cli.main import main
+main(sys.argv[2:])
+"""
+
+
+def test_a_working_directory_that_is_gone(start, tiny_models, tmp_path):
+    """A library that torch needs would end the process without it."""
+    (tmp_path / "gone").mkdir()
+    process = start(["-c", NOWHERE, tmp_path / "gone", "show", tiny_models["bert"]])
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 2
+    assert err == (
+        "clozeworks: The folder you are in was removed; change to another one first (cd).\n"
+    )

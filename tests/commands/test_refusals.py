@@ -1,6 +1,7 @@
 """What a person does wrong on the command line, and the sentence each mistake ends in."""
 
 import os
+import shutil
 
 import pytest
 
@@ -342,3 +343,27 @@ def test_sizes_are_listed_with_where_they_come_from(command):
     assert any(line.startswith("gpt2-tiny ") and "(ours, for trying)" in line for line in lines)
     assert any(line.startswith("t5-tiny ") and "google/t5-efficient-tiny" in line for line in lines)
     assert any(line.startswith("bert-base ") and line.endswith("parameters") for line in lines)
+
+
+def test_a_model_needs_a_name_that_its_library_can_open(refused, tmp_path, tiny_models):
+    """Such a name is bytes that no UTF-8 has, as other systems once wrote them."""
+    name = tmp_path / os.fsdecode(b"caf\xe9")
+    where = f"{name} has a name that is not UTF-8, and weights cannot be read from there; "
+    shown = where.replace("\udce9", "\\udce9")
+    refused(
+        f"{shown}choose another name.", "new", "bert-tiny", "--tokenizer", tiny_models["bert"],
+        "--out", name,
+    )  # fmt: skip
+    assert not name.exists()
+    shutil.copytree(tiny_models["bert"], name)
+    sentence = shown.replace(" has a", "/model.safetensors has a")
+    refused(f"{sentence}rename it.", "fill", name, "a [MASK]")
+
+
+def test_a_recipe_needs_names_that_it_can_hold(refused, tmp_path):
+    corpus = os.fsdecode(b"caf\xe9")
+    refused(
+        "caf\\udce9 is not valid Unicode, and a recipe cannot hold it; rename the file or folder.",
+        *("init", "pretrain", tmp_path / "recipe.toml", "--corpus", corpus),
+    )
+    assert not list(tmp_path.iterdir())

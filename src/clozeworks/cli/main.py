@@ -183,9 +183,20 @@ def _answer(arguments: list[str]) -> int:
 
         print(f"clozeworks {__version__}")
         return 0
+    if _is_nowhere():
+        return _complain("The folder you are in was removed; change to another one first (cd).")
     if name not in COMMANDS and name not in (tasks := task_commands()):
         raise UnknownName("command", name, {**COMMANDS, **tasks})
     return _call(name, rest)
+
+
+def _is_nowhere() -> bool:
+    """Whether the working directory is gone, without which a library of torch ends the process."""
+    try:
+        os.getcwd()  # noqa: PTH109 (pathlib is imported later)
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def task_commands() -> dict[str, str]:

@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from clozeworks import config, registry
+from clozeworks.errors import InputError
 from clozeworks.jobs.finetune.recipe import FROM_DATA, FinetuneRecipe
 from clozeworks.jobs.finetune.search import Search
 from clozeworks.jobs.pretrain.recipe import Recipe
@@ -188,6 +189,11 @@ def toml(value: Any) -> str:
     if value is None:
         return toml(config.NONE)
     if isinstance(value, str):
+        if any("\ud800" <= character <= "\udfff" for character in value):
+            raise InputError(
+                f"{value} is not valid Unicode, and a recipe cannot hold it; rename the file or "
+                "folder."
+            )
         # JSON's strings are TOML's, but for one character.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, bool):
