@@ -1,16 +1,26 @@
 """Losses of sentence vectors: value and gradient are those of sentence-transformers."""
 
+import dataclasses
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
 
-from clozeworks.tasks.embed.losses import StepTexts
+from clozeworks.tasks.embed.losses import HEAD, StepTexts
 from clozeworks.tasks.embed.losses.contrast import Contrast
 from clozeworks.tasks.embed.losses.cosent import Cosent
 from clozeworks.tasks.embed.losses.cosine_similarity import CosineSimilarity
-from clozeworks.tasks.embed.losses.multiple_negatives_ranking import MultipleNegativesRanking
+from clozeworks.tasks.embed.losses.list_kl import ListKL
+from clozeworks.tasks.embed.losses.margin_mse import MarginMSE
+from clozeworks.tasks.embed.losses.matryoshka import Matryoshka
+from clozeworks.tasks.embed.losses.multiple_negatives_ranking import (
+    LearnedScale,
+    MultipleNegativesRanking,
+)
+from clozeworks.tasks.embed.losses.softmax_nli import SoftmaxNLI
 from clozeworks.tasks.embed.losses.triplet import Triplet
+from clozeworks.tasks.embed.losses.vector_distillation import VectorDistillation
 
 pytestmark = pytest.mark.parity
 ROWS, WIDTH = 9, 16
@@ -130,6 +140,79 @@ def test_triplet(distance):
 
     metric = getattr(TripletDistanceMetric, distance.upper())
     same(Triplet(distance=distance), "TripletLoss", 3, distance_metric=metric)
+
+
+def said(texts, numbers):
+    """Texts with what a teacher says of each."""
+    return dataclasses.replace(texts, teacher=numbers)
+
+
+def test_margin_mse_and_list_kl():
+    vectors, texts = step(4)
+    scores = torch.randn(ROWS, 3, generator=torch.Generator().manual_seed(5))
+    padded = torch.cat([torch.zeros(ROWS, 1), scores], 1).flatten()[:, None]
+    for loss, name, options in (
+        (MarginMSE(), "MarginMSELoss", {}),
+        (ListKL(), "DistillKLDivLoss", {}),
+        (ListKL(temperature=2.0), "DistillKLDivLoss", {"temperature": 2.0}),
+    ):
+        value, grad = ours(loss, vectors, said(texts, padded))
+        right, right_grad = theirs(name, vectors, scores, **options)
+        assert torch.allclose(value, right, atol=1e-6)
+        assert torch.allclose(grad, right_grad, atol=1e-6)
+
+
+@pytest.mark.parametrize("distance", ["cosine", "mse", "l2"])
+def test_vector_distillation(distance):
+    vectors, texts = step(1)
+    teacher = torch.randn(ROWS, WIDTH, generator=torch.Generator().manual_seed(5))
+    value, grad = ours(VectorDistillation(distance=distance), vectors, said(texts, teacher))
+    right, right_grad = theirs("EmbedDistillLoss", vectors, [teacher], distance_metric=distance)
+    assert torch.allclose(value, right, atol=1e-6)
+    assert torch.allclose(grad, right_grad, atol=1e-6)
+
+
+def test_softmax_nli():
+    """The head's weights are those of the other library, u, v and |u - v| in this order."""
+    labels = torch.tensor([0, 2, 1, 1, 0, 2, 2, 0, 1])
+    vectors, texts = step(2, labels.float())
+    head = torch.nn.Linear(3 * WIDTH, 3)
+    model = SimpleNamespace(heads={HEAD: head})
+    flat = torch.stack(vectors, 1).flatten(0, 1).requires_grad_()
+    term = SoftmaxNLI(labels=("a", "b", "c")).cost(model, flat, texts)
+    u, v = vectors
+    right = torch.nn.functional.cross_entropy(head(torch.cat([u, v, (u - v).abs()], 1)), labels)
+    assert torch.allclose(term.total / term.count, right, atol=1e-6)
+
+
+def test_matryoshka_is_the_sum_over_widths():
+    vectors, texts = step(3)
+    loss = Matryoshka(loss=MultipleNegativesRanking(), widths=(4, WIDTH), weights=(0.5, 1.0))
+    value, grad = ours(loss, vectors, texts)
+    columns = [column.clone().requires_grad_() for column in vectors]
+    from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+    from sentence_transformers.sentence_transformer.losses.matryoshka import shrink
+
+    plain = MultipleNegativesRankingLoss(torch.nn.Identity())
+    right = sum(
+        weight * plain.compute_loss_from_embeddings([shrink(c, width) for c in columns], None)
+        for width, weight in ((4, 0.5), (WIDTH, 1.0))
+    )
+    assert torch.allclose(value, right, atol=1e-6)
+    right_grad = torch.stack(torch.autograd.grad(right, columns), 1)
+    assert torch.allclose(grad, right_grad, atol=1e-6)
+
+
+def test_a_learned_scale_begins_as_stated_and_gets_a_gradient():
+    vectors, texts = step(2)
+    module = LearnedScale().build(WIDTH, None)
+    model = SimpleNamespace(heads={HEAD: module})
+    flat = torch.stack(vectors, 1).flatten(0, 1)
+    fixed = MultipleNegativesRanking().cost(None, flat, texts).total
+    learned = MultipleNegativesRanking(learned_scale=True).cost(model, flat, texts).total
+    assert torch.equal(fixed, learned)
+    learned.backward()
+    assert module.log_scale.grad.abs() > 0
 
 
 def test_identities_of_ranking():

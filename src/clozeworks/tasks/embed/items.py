@@ -166,6 +166,16 @@ class EmbedItem(Item):
         cell, group = row.get("label"), row.get("group")
         if isinstance(cell, list):
             teacher, cell = _numbers(cell), None
+        documents = len(positives) + len(negatives)
+        if teacher and documents and len(teacher) not in (documents, documents - 1):
+            raise ValueError(
+                f"the teacher has {len(teacher):,} numbers for {documents:,} documents; give a "
+                "score for each, or how much better the positive is than each negative"
+            )
+        if teacher and documents == 1:
+            raise ValueError(
+                "a teacher's score of one document says nothing about an order; give more documents"
+            )
         item = cls(
             str(anchor),
             (*positives, *negatives),

@@ -23,6 +23,8 @@ from torch import Tensor
 from clozeworks import config as settings_reader
 from clozeworks import registry
 from clozeworks.arrays import Float32Array
+from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.pooling import check_modes, pool
 from clozeworks.core.layout import Layout
 from clozeworks.core.loss import Loss
@@ -60,6 +62,9 @@ USUAL_LOSSES = {
     "groups": "multiple_negatives_ranking",
     "scores": "cosent",
     "judged": "contrast",
+    "classes": "softmax_nli",
+    "vectors": "vector_distillation",
+    "lists": "margin_mse",
 }
 """The loss of each kind of rows, where none is named."""
 
@@ -175,11 +180,10 @@ class Embed(Task[EmbedItem, Embedded]):
         messages = [f"The rows hold {KINDS[kind]}: the loss is {registry.kind(type(task.loss))}."]
         train, more = _rows_for(train, kind)
         dev, about_dev = _measurable(data.dev.items)
-        task = replace(
-            task,
-            loss=task.loss.settled([item.label for item in train]),
-            pooling=task.pooling or tuple(data.model.pooling.modes),
-        )
+        pooling = task.pooling or tuple(data.model.pooling.modes)
+        width = data.model.blueprint.width * len(pooling)
+        loss = task.loss.settled_by(train).fitted_to(width)
+        task = replace(task, loss=loss, pooling=pooling)
         return Prepared(task, train, dev, (*messages, *more, *about_dev), vectors=task.stated())
 
     def stated(self) -> StatedVectors:
@@ -211,6 +215,10 @@ class Embed(Task[EmbedItem, Embedded]):
         """It has none."""
         return ""
 
+    def heads(self, blueprint: Blueprint) -> dict[str, HeadSpec]:
+        """What the loss learns itself."""
+        return {} if self.loss is None else self.loss.heads(blueprint, len(self.pooling) or 1)
+
     def required_heads(self, available: Collection[str]) -> frozenset[str]:
         """None."""
         return frozenset()
@@ -241,11 +249,12 @@ class Embed(Task[EmbedItem, Embedded]):
 
     def targets(self, item: EmbedItem, windows: Sequence[TokenWindow]) -> list[Target]:
         """What is known of each text: its role, the row's label and group, and the text itself."""
-        label = 0.0 if item.label is None or isinstance(item.label, str) else float(item.label)
+        label = 0.0 if self.loss is None else self.loss.number_of(item.label)
         group = _key(item.group or item.anchor)
         several = []
         for place in _places(item):
-            known = [float(place), label, group, _key(item.texts[place])]
+            said = _said(item, place)
+            known = [float(place), label, group, _key(item.texts[place]), *said]
             several.append(Target(label=np.array(known, np.float64)))
         return several
 
@@ -337,6 +346,16 @@ class Embed(Task[EmbedItem, Embedded]):
 
 def _places(item: EmbedItem) -> range:
     return range(1 + len(item.others))
+
+
+def _said(item: EmbedItem, place: int) -> tuple[float, ...]:
+    """What a teacher says of a text: its vector, or its score among the documents of a query."""
+    if not item.teacher or not item.others:
+        return item.teacher
+    # Differences from the positive are scores of which the positive's is 0.
+    margins = len(item.teacher) == len(item.others) - 1
+    scores = (0.0, *(-margin for margin in item.teacher)) if margins else item.teacher
+    return (scores[place - 1] if place else 0.0,)
 
 
 def _key(text: str) -> float:

@@ -31,6 +31,8 @@ from clozeworks.core.heads import HeadSpec
 from clozeworks.core.loss import LossTerm
 from clozeworks.spec import Slot
 
+HEAD = "embedding_loss"
+"""What a loss learns itself, among the heads of a model in training."""
 ANCHOR, POSITIVE = 0, 1
 """The role of a text; hard negatives have higher numbers."""
 
@@ -100,16 +102,28 @@ class EmbeddingLoss(Slot):
         """What vectors cost, (B, W) in float32; the model is for what a loss has learned itself."""
         raise NotImplementedError
 
-    def settled(self, labels: Sequence[Any]) -> "EmbeddingLoss":
-        """The same with what follows from the labels of the rows to learn from.
+    def settled_by(self, items: Sequence[Any]) -> "EmbeddingLoss":
+        """The same with what follows from the rows to learn from.
 
         Raises:
             SettingError: If it cannot learn from them.
         """
         return self
 
-    def heads(self, blueprint: Blueprint, width: int, labels: int) -> dict[str, HeadSpec]:
-        """What it learns beside the model, and is thrown away afterwards."""
+    def fitted_to(self, width: int) -> "EmbeddingLoss":
+        """The same for vectors of so many dimensions.
+
+        Raises:
+            SettingError: If it does not go with them.
+        """
+        return self
+
+    def number_of(self, label: Any) -> float:
+        """The label of a row as a number."""
+        return 0.0 if label is None or isinstance(label, str) else float(label)
+
+    def heads(self, blueprint: Blueprint, modes: int) -> dict[str, HeadSpec]:
+        """What it learns beside the model and is left out afterwards, for so many poolings."""
         return {}
 
 

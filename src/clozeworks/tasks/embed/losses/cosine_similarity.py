@@ -31,9 +31,9 @@ class CosineSimilarity(EmbeddingLoss):
     highest: float | None = None
     """The score of texts that mean the same; the highest of the rows if not given."""
 
-    def settled(self, labels: Sequence[Any]) -> "CosineSimilarity":
+    def settled_by(self, items: Sequence[Any]) -> "CosineSimilarity":
         """With the range of the scores; that of 0 to 1 if they are within it."""
-        scores = [float(label) for label in labels]
+        scores = [float(item.label) for item in items]
         low, high = min(scores), max(scores)
         inside = low >= 0 and high <= 1
         lowest = self.lowest if self.lowest is not None else 0.0 if inside else low

@@ -17,12 +17,15 @@ Shapes: A rows, M hard negatives, C candidates, W width.
 from typing import Any, ClassVar, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from clozeworks.core.blueprint import Blueprint
+from clozeworks.core.heads import HeadSpec
+from clozeworks.core.layers.embeddings import Embeddings
 from clozeworks.core.loss import LossTerm
 from clozeworks.errors import SettingError
 from clozeworks.spec import NonNegativeFloat, PositiveFloat, spec
-from clozeworks.tasks.embed.losses import EmbeddingLoss, StepTexts, unit
+from clozeworks.tasks.embed.losses import HEAD, EmbeddingLoss, StepTexts, unit
 
 Direction = Literal["query_to_doc", "doc_to_query", "query_to_query", "doc_to_doc"]
 # These compare texts of one side and never hold the positive.
@@ -39,6 +42,8 @@ class MultipleNegativesRanking(EmbeddingLoss):
 
     scale: PositiveFloat = 20.0
     """What cosines are multiplied by; 20 is a temperature of 0.05."""
+    learned_scale: bool = False
+    """Whether the scale is learned, too; it begins as stated, and is left out afterwards."""
     similarity: Literal["cosine", "dot"] = "cosine"
     """What is compared; with dot products the scale is usually 1."""
     directions: tuple[Direction, ...] = ("query_to_doc",)
@@ -59,8 +64,13 @@ class MultipleNegativesRanking(EmbeddingLoss):
             rule = f"{min(one)} has no positive, so it cannot have a sum of its own"
             raise SettingError("partition", self.partition, rule, "use 'joint', or leave it out")
 
+    def heads(self, blueprint: Blueprint, modes: int) -> dict[str, HeadSpec]:
+        """The scale, if it is learned."""
+        return {HEAD: LearnedScale()} if self.learned_scale else {}
+
     def cost(self, model: Any, vectors: Tensor, texts: StepTexts) -> LossTerm:
         """-log of the fraction of the positive, for each row."""
+        scale = self.scale * model.heads[HEAD]() if self.learned_scale else self.scale
         if self.similarity == "cosine":
             vectors = unit(vectors)
         queries, positives = vectors[texts.anchors], vectors[texts.positives]
@@ -68,18 +78,17 @@ class MultipleNegativesRanking(EmbeddingLoss):
         documents = vectors[places]  # (C, W), the positives first
         own = texts.rows[texts.anchors, None] == texts.rows[places]  # (A, C)
         excluded = self._excluded(texts, places)
-        sims = {"query_to_doc": self._harder(queries @ documents.T, own)}
+        sims = {"query_to_doc": self._harder(queries @ documents.T, own, scale)}
         sims["query_to_doc"] = sims["query_to_doc"].masked_fill(excluded, -torch.inf)
         rows = len(queries)
         if "doc_to_query" in self.directions:
-            sims["doc_to_query"] = self._scaled(positives @ queries.T, excluded[:, :rows])
+            sims["doc_to_query"] = _scaled(positives @ queries.T, excluded[:, :rows], scale)
         itself = torch.eye(rows, dtype=torch.bool, device=vectors.device)
         if "query_to_query" in self.directions:
-            sims["query_to_query"] = self._scaled(
-                queries @ queries.T, excluded[:, :rows] | excluded[:, :rows].T | itself
-            )
+            same = excluded[:, :rows]
+            sims["query_to_query"] = _scaled(queries @ queries.T, same | same.T | itself, scale)
         if "doc_to_doc" in self.directions:
-            sims["doc_to_doc"] = self._scaled(positives @ documents.T, excluded | own)
+            sims["doc_to_doc"] = _scaled(positives @ documents.T, excluded | own, scale)
         right = sims["query_to_doc"].diagonal()  # (A,)
         if self.partition == "joint":
             log_sum = torch.cat(list(sims.values()), 1).logsumexp(1)
@@ -101,9 +110,9 @@ class MultipleNegativesRanking(EmbeddingLoss):
         same.diagonal().fill_(False)  # its own positive, whatever it says
         return same
 
-    def _harder(self, cosines: Tensor, own: Tensor) -> Tensor:
+    def _harder(self, cosines: Tensor, own: Tensor, scale: Tensor | float) -> Tensor:
         """Scaled cosines, (A, C), with what hardness adds to negatives."""
-        scaled = cosines * self.scale
+        scaled = cosines * scale
         if not self.hardness:
             return scaled
         negative = torch.ones_like(own) if self.harder == "all" else ~own
@@ -112,5 +121,29 @@ class MultipleNegativesRanking(EmbeddingLoss):
         negative.diagonal().fill_(False)
         return scaled + self.hardness * cosines.detach() * negative
 
-    def _scaled(self, cosines: Tensor, excluded: Tensor) -> Tensor:
-        return (cosines * self.scale).masked_fill(excluded, -torch.inf)
+
+def _scaled(cosines: Tensor, excluded: Tensor, scale: Tensor | float) -> Tensor:
+    return (cosines * scale).masked_fill(excluded, -torch.inf)
+
+
+@spec
+class LearnedScale(HeadSpec):
+    """A number that cosines are multiplied by, beside the stated one."""
+
+    def build(self, width: int, embeddings: Embeddings) -> "LearnedScaleModule":
+        """Makes the module."""
+        return LearnedScaleModule()
+
+
+class LearnedScaleModule(nn.Module):
+    """exp(a learned number), 1 at first."""
+
+    begins_at_zero = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log_scale = nn.Parameter(torch.zeros(()))
+
+    def forward(self) -> Tensor:
+        """The factor."""
+        return self.log_scale.exp()
