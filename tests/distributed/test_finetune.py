@@ -31,6 +31,8 @@ def place(tmp_path):
     (tmp_path / "rows.csv").write_text("\n".join(texts) + "\n")
     numbers = ["text,stars", *(f"{row},{200 + n % 7}.5" for n, row in enumerate(rows))]
     (tmp_path / "numbers.csv").write_text("\n".join(numbers) + "\n")
+    pairs = ["query,document", *(f"{row},so {row[4:]}" for row in rows)]
+    (tmp_path / "pairs.csv").write_text("\n".join(pairs) + "\n")
     sentences = [
         "\n".join(f"{word} {'B-JOY' if word == 'good' else 'O'}" for word in row.split())
         for row in rows
@@ -42,12 +44,20 @@ def place(tmp_path):
 def same(one, other, tolerance=2e-5):
     first, second = (load_file(run / "model" / "model.safetensors") for run in (one, other))
     assert first.keys() == second.keys()
-    assert max(float((first[name] - second[name]).abs().max()) for name in first) <= tolerance
+    # A key's bias moves all scores of a query alike: its gradient is nothing but rounding, which
+    # Adam makes as large as any other.
+    names = [name for name in first if not name.endswith("key.bias")]
+    assert max(float((first[name] - second[name]).abs().max()) for name in names) <= tolerance
 
 
 @pytest.mark.parametrize(
     ("task", "file"),
-    [("classify", "rows.csv"), ("classify", "numbers.csv"), ("tag", "words.bio")],
+    [
+        ("classify", "rows.csv"),
+        ("classify", "numbers.csv"),
+        ("tag", "words.bio"),
+        ("embed", "pairs.csv"),
+    ],
 )
 def test_two_processes_make_the_model_of_one(place, finish, task, file):
     typed = ["finetune", task, place / "model", place / file, "--seeds", 2]

@@ -171,7 +171,7 @@ class Embed(Task[EmbedItem, Embedded]):
             able = [
                 name
                 for name, each in registry.specs(EmbeddingLoss).items()
-                if issubclass(each, EmbeddingLoss) and kind in each.takes
+                if isinstance(takes := getattr(each, "takes", None), frozenset) and kind in takes
             ]
             rule = f"the rows hold {KINDS[kind]}"
             advice = f"use {' or '.join(sorted(able))}" if able else "give other rows"

@@ -1,0 +1,130 @@
+"""Every kind of rows teaches a model; what is saved is a sentence model that says so."""
+
+import json
+
+import numpy as np
+import pytest
+
+import clozeworks as cw
+from clozeworks.errors import ClozeworksError
+from clozeworks.text.training.train import train_from_iterator
+
+THINGS = ["cat", "dog", "river", "garden", "old house", "red car", "tall tree", "small boat"]
+SMALL = {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64}
+TEXTS = [f"the {thing} is here {n}" for n, thing in enumerate(THINGS * 3)]
+ROWS = {
+    "pairs": [{"query": t, "document": f"look at {t}"} for t in TEXTS],
+    "tuples": [
+        {"anchor": t, "positive": f"look at {t}", "negative": f"no {THINGS[(n + 3) % 8]} at {n}"}
+        for n, t in enumerate(TEXTS)
+    ],
+    "scores": [
+        {"sentence1": t, "sentence2": f"a {THINGS[n % 5]} then", "score": n % 5 + 0.5}
+        for n, t in enumerate(TEXTS)
+    ],
+    "judged": [
+        {"question1": t, "question2": f"a {THINGS[n % 5]} then", "is_duplicate": n % 2}
+        for n, t in enumerate(TEXTS)
+    ],
+    "classes": [
+        {"premise": t, "hypothesis": f"a {THINGS[n % 5]}", "label": ("yes", "no", "maybe")[n % 3]}
+        for n, t in enumerate(TEXTS)
+    ],
+    "groups": [{"text": t, "label": THINGS[n % 8]} for n, t in enumerate(TEXTS)],
+    "texts": [{"text": t} for t in TEXTS],
+    "vectors": [{"text": t, "teacher": [float(n % 3), 1.0, -1.0]} for n, t in enumerate(TEXTS)],
+    "lists": [
+        {"query": t, "positive": f"look {t}", "negative": [f"no {n}", f"or {n}"], "teacher": s}
+        for n, (t, s) in enumerate(zip(TEXTS, [[3.0, 1.0, 0.5], [2.0, 0.0, 1.0]] * 12, strict=True))
+    ],
+}
+DEV = [{"sentence1": t, "sentence2": TEXTS[(n + 1) % 8], "score": n % 4} for n, t in
+       enumerate(TEXTS[:8])]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory):
+    tokenizer = train_from_iterator(TEXTS, kind="wordpiece", size=150)
+    folder = tmp_path_factory.mktemp("embed") / "model"
+    return cw.new("bert-tiny", tokenizer, **SMALL).save(folder)
+
+
+def taught(start, rows, out, **task):
+    return cw.finetune(
+        start,
+        rows,
+        dev=DEV,
+        task={"kind": "embed", "windows": {"keep": "first", "length": 32}, **task},
+        out=out,
+        quiet=True,
+        epochs=2,
+        batch_size=6,
+    )
+
+
+@pytest.mark.parametrize("kind", ROWS)
+def test_what_rows_teach(start, tmp_path, kind):
+    trained = taught(start, ROWS[kind], tmp_path / "run")
+    assert trained.model is not None
+    model = cw.load(trained.model)
+    assert (model.pooling.modes, model.pooling.normalize) == (("mean",), True)
+    before, after = (each.embed(TEXTS[:4]) for each in (cw.load(start), model))
+    assert np.allclose(np.linalg.norm(after, axis=1), 1, atol=1e-6)
+    assert not np.allclose(before / np.linalg.norm(before, axis=1, keepdims=True), after, atol=1e-4)
+    assert "embedding_loss" not in model.model.heads
+    assert json.loads((trained.model / "clozeworks.json").read_text())["task"]["kind"] == "embed"
+
+
+def test_pairs_are_learned(start, tmp_path):
+    """A model that is taught finds the partner of a text; one that is not does not."""
+    rows = [
+        {"anchor": thing, "positive": f"the {THINGS[(n + 3) % 8]} is here"}
+        for n, thing in enumerate(THINGS)
+    ]
+    found = []
+    for epochs in (1, 60):
+        trained = cw.finetune(
+            start, rows, dev=rows, task="embed", out=tmp_path / str(epochs), quiet=True,
+            epochs=epochs, batch_size=8, lr=2e-3,
+        )  # fmt: skip
+        found.append(trained.metrics["accuracy"])
+    assert found[1] > found[0] + 0.3
+
+
+def test_prompts_are_saved_and_used(start, tmp_path):
+    prompts = {"query_prompt": "query: ", "document_prompt": "passage: "}
+    trained = taught(start, ROWS["pairs"], tmp_path / "run", **prompts)
+    model = cw.load(trained.model)
+    assert model.prompts.texts["query"] == "query: "
+    named, typed = model.embed("a cat", prompt="query"), model.embed("query: a cat", prompt="")
+    assert np.allclose(named, typed, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("rows", "task", "words"),
+    [
+        (ROWS["pairs"], {"loss": {"kind": "cosent"}}, "the rows hold pairs of texts that"),
+        (ROWS["pairs"][:1] * 4, {}, "no two rows of the training data can be compared"),
+        ([{"text": t, "label": "one"} for t in TEXTS], {}, "there must be two classes"),
+        (
+            ROWS["scores"],
+            {"loss": {"kind": "cosine_similarity", "lowest": 0.0, "highest": 1.0}},
+            "scores are from 0 to 1, and a row has",
+        ),
+        (
+            ROWS["pairs"],
+            {
+                "loss": {
+                    "kind": "matryoshka",
+                    "loss": {"kind": "multiple_negatives_ranking"},
+                    "widths": [64],
+                }
+            },
+            "vectors of this model have 32 dimensions",
+        ),
+        (ROWS["pairs"], {"windows": {"keep": "all"}}, "a text has one vector"),
+    ],
+)
+def test_what_cannot_be_taught(start, tmp_path, rows, task, words):
+    with pytest.raises(ClozeworksError, match=words):
+        taught(start, rows, tmp_path / "run", **task)
