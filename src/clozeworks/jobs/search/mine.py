@@ -16,6 +16,7 @@ from clozeworks.data.labelled.reading import Reading, read_items
 from clozeworks.data.retrieval.folder import is_collection, read_collection
 from clozeworks.errors import InputError
 from clozeworks.jobs.search.reranking import pair_scores
+from clozeworks.language_model.evaluation import Tell
 from clozeworks.language_model.model import LanguageModel
 from clozeworks.language_model.retrieval import DOCUMENT_PROMPTS, QUERY_PROMPTS, prompt_for
 from clozeworks.runtime.progress import Progress
@@ -28,7 +29,6 @@ RowLayout = Literal["triplets", "tuples"]
 MINED_SUFFIXES = (".jsonl", ".tsv")
 # Judgements to learn from, the likeliest first.
 _SPLITS = ("train", "dev", "validation", "test")
-Told = Callable[[str], None]
 
 
 @dataclass
@@ -79,7 +79,7 @@ def mining_texts(
     corpus: Sequence[Path],
     reading: Reading,
     bad: BadRows,
-    tell: Told = lambda sentence: None,
+    tell: Tell = lambda sentence: None,
 ) -> MiningTexts:
     """Reads what hard negatives are looked for: pairs, triplets, judged pairs, or a collection.
 
@@ -111,7 +111,7 @@ def mining_texts(
 
 
 def _add_rows(
-    found: MiningTexts, files: Sequence[Path], reading: Reading, bad: BadRows, tell: Told
+    found: MiningTexts, files: Sequence[Path], reading: Reading, bad: BadRows, tell: Tell
 ) -> None:
     labelled = read_items(list(files), EmbedItem, reading, bad=bad)
     tell(labelled.description)
@@ -131,7 +131,7 @@ def _add_rows(
             found.add(text, item.source_location)
 
 
-def _add_collection(found: MiningTexts, path: Path, bad: BadRows, tell: Told) -> None:
+def _add_collection(found: MiningTexts, path: Path, bad: BadRows, tell: Tell) -> None:
     collection = read_collection(path, bad, _SPLITS)
     tell(f"{collection.name}: the judgements are those of {collection.split}.")
     texts = {each.id: each for each in collection.documents()}
@@ -152,7 +152,7 @@ def mine_negatives(
     *,
     layout: RowLayout = "triplets",
     rerank: LanguageModel | None = None,
-    tell: Told = lambda sentence: None,
+    tell: Tell = lambda sentence: None,
     progress: Progress | None = None,
 ) -> Mined:
     """Embeds texts, finds hard negatives, and writes rows; the file appears when it is complete.
