@@ -31,7 +31,11 @@ from clozeworks.errors import InputError, SettingError, UnknownName
 from clozeworks.inference.cloze import TOP, GapItem, measure_gaps, right_words
 from clozeworks.language_model.fitting_labels import fitted
 from clozeworks.language_model.retrieval import QueryItem, measure_retrieval
+from clozeworks.language_model.vector_quality import embedded_items
 from clozeworks.tasks.classify import TextItem
+from clozeworks.tasks.embed.items import KINDS, EmbedItem
+from clozeworks.tasks.embed.measures import check_measurable, measure_vectors
+from clozeworks.tasks.embed.task import Embed
 from clozeworks.tasks.metrics.custom import Metric, with_metric
 from clozeworks.tasks.metrics.difference import Difference, differences
 from clozeworks.tasks.metrics.labels import KnownLabels
@@ -197,6 +201,8 @@ def evaluate(
     begin = time.monotonic()
     if task is None:
         result = _evaluate_gaps(model, labelled, settings, options)
+    elif isinstance(task, Embed):
+        result = _evaluate_vectors(model, task, labelled, settings, tell, options)
     else:
         result = _evaluate_task(model, task, labelled, settings, tell, options)
     return replace(result, seconds=time.monotonic() - begin)
@@ -251,6 +257,9 @@ def _kind(
     if task is not None and task != GapItem.command:
         return named_class(task)
     trained = model.task
+    if task is None and trained is None and (reason := _embeds(model, sources[0], settings)):
+        tell(f"{reason}, so its vectors are measured, with --task embed.")
+        return Embed
     if task is not None or trained is None:
         if "vocabulary" not in model.blueprint.heads:
             model.fill([]) if task else model.predict([])  # complains
@@ -301,6 +310,24 @@ def _guessed(
     return usual, f"{name} has no columns with the usual names of pairs"
 
 
+def _embeds(model: "LanguageModel", source: DataSource, settings: EvaluationSettings) -> str:
+    """Why a model without a task is measured by its vectors; "" if it is not."""
+    if model.pooling.stated:
+        return "The model folder is that of a sentence model"
+    if isinstance(source, InMemory) and source.items:
+        return "The items are rows of texts" if isinstance(source.items[0], EmbedItem) else ""
+    try:
+        head = _head(source, settings.reading)
+        found = find_columns(head, EmbedItem, {}, settings.reading.header)[1]
+    except InputError:  # reading the file says what is wrong with it
+        return ""
+    known = [column.name for column in found if column.how == "known"]
+    roles = {column.role for column in found if column.how == "known"}
+    if not {"anchor", "positive"} <= roles:
+        return ""
+    return f"{source_name(source)} has the columns {', '.join(known)}"
+
+
 def _head(source: DataSource, reading: Reading) -> Table:
     """The first rows of the data, or all of them."""
     if isinstance(source, InMemory):
@@ -317,6 +344,8 @@ def _with_threshold(
 ) -> AnyTask:
     """The model's task, with another threshold if one is given."""
     threshold = settings.threshold
+    if issubclass(kind, Embed):
+        return model.task_for(kind)
     if threshold is not None and "threshold" not in kind.command_options:
         rule = f"{kind.item_type.command} has no threshold, only questions have one"
         raise SettingError("--threshold", threshold, rule, "leave it out")
@@ -343,7 +372,7 @@ def _read(
             f"their column with --columns {item.label_role}=NAME."
         )
     bare = next((each for each in labelled.items if each.gold is None), None)
-    if bare is not None:
+    if bare is not None and item.labels_needed:
         raise InputError(
             f"{bare.source_location} has no answer; give one, or mark it as impossible."
         )
@@ -404,6 +433,39 @@ def _evaluate_task(
         task.item_type.command,
         task,
         _best_threshold(task, items, answers, measured),
+    )
+
+
+def _evaluate_vectors(
+    model: "LanguageModel",
+    task: Embed,
+    labelled: Labelled,
+    settings: EvaluationSettings,
+    tell: Tell,
+    options: dict[str, Any],
+) -> EvaluatedModel:
+    """Measures vectors as the folder says they are made."""
+    items: Sequence[Any] = labelled.items
+    if settings.threshold is not None and labelled.kind != "judged":
+        rule = f"the rows hold {KINDS[labelled.kind]}, and only pairs with 0 or 1 have a threshold"
+        raise SettingError("--threshold", settings.threshold, rule, "leave it out")
+    check_measurable(items)
+    answers = embedded_items(model, items, labelled.columns, tell=tell, **options)
+    measured = measure_vectors(
+        items,
+        [answer.vectors for answer in answers],
+        threshold=settings.threshold,
+        intervals=settings.intervals,
+    )
+    both = list(zip(items, answers, strict=True))
+    return EvaluatedModel(
+        with_metric(measured, settings.metric, [task.compared(*each) for each in both]),
+        KnownLabels(),
+        [record_of(*each, gold=True) for each in both],
+        answers,
+        labelled,
+        task.item_type.command,
+        task,
     )
 
 

@@ -174,7 +174,7 @@ class LanguageModel(
 
         Args:
             data: A file or several, a frame of pandas, polars or pyarrow, a dataset, a dict of
-                columns, or a list of rows or items.
+                columns, or a list of rows or items; or a folder in BEIR's layout.
             task: The task, or its name; "fill" for gaps. What the model was trained for if not
                 given.
             columns: Which column is what, such as `{"text": "review", "label": "stars"}`; found if
@@ -186,7 +186,8 @@ class LanguageModel(
             skip_bad_rows: Whether rows that cannot be used are dropped and counted.
             metric: The value that decides: its name, a GLUE task such as mrpc, or a function of
                 what is right and what was predicted.
-            threshold: For questions: no answer if "none" is ahead by more than this.
+            threshold: For questions: no answer if "none" is ahead by more than this. For vectors of
+                pairs with 0 or 1: pairs of at least this cosine count as similar.
             intervals: Whether intervals are measured, by resampling.
             quiet: Whether nothing is shown.
             options: `batch_tokens`, `progress` and `cancelled`, as for `predict`.

@@ -61,12 +61,14 @@ def evaluate(
     Args:
         model: A model folder or hub name; another one may follow, to compare it with.
         file: Labelled data: .csv, .tsv, .jsonl, .json, .parquet, CoNLL columns, compressed or not.
-            For fill: texts with [MASK], and the right words as label. Or a folder in BEIR's layout
+            For fill: texts with [MASK], and the right words as label. For vectors: pairs with a
+            score, pairs with 0 or 1, triplets, or texts with a class. Or a folder in BEIR's layout
             (corpus.jsonl, queries.jsonl, qrels/test.tsv), or one of its files of judgements.
         task: What is measured.
         skip_bad_rows: Drop rows that cannot be used, and count them.
         metric: The main metric, or a GLUE task such as mrpc; for found documents such as recall@20.
-        threshold: For questions: give no answer if "none" is ahead by more than this.
+        threshold: For questions: give no answer if "none" is ahead by more than this. For vectors
+            of pairs with 0 or 1: pairs of at least this cosine count as similar.
         predictions: Write each item with what is right and what the model says to this file
             (.jsonl).
         overwrite: Replace the file of predictions if it exists.
@@ -123,7 +125,8 @@ def evaluate(
     cut = sum(record.get("truncated", False) for record in result.records)
     read = [] if result.task is None else how_read(result.task, long, cut)
     item, bad = result.labelled.item, result.labelled.bad
-    line = closing(result.count, item.asked_unit, result.seconds, read, bad, predictions)
+    count = len(result.labelled.items)
+    line = closing(count, item.asked_unit, result.seconds, read, bad, predictions)
     print(line, file=sys.stderr)
 
 
@@ -138,7 +141,7 @@ def _compare(models: tuple[str, str], results: "list[EvaluatedModel]", json_text
         found_json = {"differences": [each.to_dict() for each in found]}
         print(as_json({"models": records, **found_json}, ascii_only=True))
         return
-    amount = counted(first.count, first.labelled.item.asked_unit)
+    amount = counted(len(first.labelled.items), first.labelled.item.asked_unit)
     print(f"{first.command} on {', '.join(first.labelled.files)}: {amount}\n")
     print(f"A  {models[0]}\nB  {models[1]}\n")
     print(comparison(found))
@@ -168,7 +171,7 @@ def _print(model: str, result: "EvaluatedModel") -> None:
     from clozeworks.display.evaluation_page import number, page
 
     measured, labelled = result.measured, result.labelled
-    amount = counted(measured.count, labelled.item.asked_unit)
+    amount = counted(len(labelled.items), labelled.item.asked_unit)
     title = f"{result.command}, {model} on {', '.join(labelled.files)}: {amount}"
     print(page(title, measured, result.details))
     if result.threshold is not None:
@@ -177,6 +180,12 @@ def _print(model: str, result: "EvaluatedModel") -> None:
             f"{result.threshold}; it was chosen by these questions, so this F1 is a little too "
             "good: measure it on others.\n"
             f"Use it: clozeworks answer {shlex.quote(model)} … --threshold {result.threshold}"
+        )
+    elif "best_f1_threshold" in measured.values and "threshold" not in measured.values:
+        print(
+            "\nThe best accuracy and F1 are a little too good: their thresholds were chosen by "
+            "these pairs. On others, measure with --threshold "
+            f"{number(measured.values['best_f1_threshold'])}."
         )
     elif result.task is not None and "best_f1" not in measured.values:
         impossible = sum(getattr(item, "impossible", False) for item in labelled.items)

@@ -93,6 +93,7 @@ class EmbedItem(Item):
     texts_apart: ClassVar[bool] = True
     label_kinds: ClassVar[Mapping[str, str]] = KINDS
     labels_needed: ClassVar[bool] = False
+    asked_unit: ClassVar[str] = "row"
     gold_word: ClassVar[str] = "texts to compare"
     example: ClassVar[tuple[str, ...]] = ("a text of yours",)
 

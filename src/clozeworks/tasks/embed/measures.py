@@ -4,6 +4,7 @@
 |---|---|
 | pairs with a number | Spearman correlation of cosine and number |
 | pairs with 0 or 1 | average precision |
+| the same, several for each anchor | how far up those with 1 stand (MAP, MRR, nDCG) |
 | pairs with hard negatives | how often the positive is nearer than the negative |
 | pairs | the rank of the positive among the positives of all rows (MRR@10) |
 | texts with a class | how often the nearest other text has the same class |
@@ -13,6 +14,7 @@ Shapes: n rows, W width.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,48 +24,98 @@ from clozeworks.tasks.embed.items import EmbedItem
 from clozeworks.tasks.metrics.bootstrap import measured_from_sums
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.metrics.pairs import similar_pairs
+from clozeworks.tasks.metrics.reranking import reranking
 from clozeworks.tasks.metrics.sts import sts
 from clozeworks.tasks.metrics.triplets import triplets
 
 # Rows whose cosines with all others are computed at a time.
 _BLOCK = 1024
 _DEPTH = 10
+# Rows of an anchor, on average, that make them candidates of a query.
+_CANDIDATES = 3
 
 
 def measure_vectors(
-    items: Sequence[EmbedItem], vectors: Sequence[Float32Array], *, intervals: bool = False
+    items: Sequence[EmbedItem],
+    vectors: Sequence[Float32Array],
+    *,
+    threshold: float | None = None,
+    intervals: bool = False,
 ) -> Measured:
     """Measures vectors, a row for each text of an item, by what the items say of their texts.
+
+    Args:
+        items: The rows.
+        vectors: The vectors of the texts of each, (texts, W).
+        threshold: Of pairs with 0 or 1: those of at least this cosine count as similar; chosen on
+            other pairs.
+        intervals: Whether intervals are wanted.
 
     Raises:
         InputError: If nothing can be measured on such rows.
     """
-    if not items:
-        raise InputError("there are no rows to measure; give at least one.")
+    check_measurable(items)
     kind = items[0].kind
     if kind == "scores":
         gold = [float(item.label) for item in items]
         return sts(gold, _first_cosines(vectors), intervals=intervals)
     if kind == "judged":
-        labels = [int(item.label) for item in items]
-        return similar_pairs(labels, _first_cosines(vectors), intervals=intervals)
+        labels, scores = [int(item.label) for item in items], _first_cosines(vectors)
+        if threshold is None and has_candidates(items):
+            return _candidates(items, labels, scores, intervals=intervals)
+        return similar_pairs(labels, scores, threshold=threshold, intervals=intervals)
     if kind in ("pairs", "tuples"):
         if all(len(item.others) > 1 for item in items):
             near = [float(_cosines(each)[0]) for each in vectors]
             far = [float(_cosines(each)[1:].max()) for each in vectors]
             return triplets(near, far, intervals=intervals)
         return _ranks(items, vectors, intervals=intervals)
-    if kind == "groups":
-        return _neighbours(items, vectors, intervals=intervals)
+    return _neighbours(items, vectors, intervals=intervals)
+
+
+def check_measurable(items: Sequence[EmbedItem]) -> None:
+    """Insists on rows that say something about how near vectors should be.
+
+    Raises:
+        InputError: If they say nothing.
+    """
+    if not items:
+        raise InputError("there are no rows to measure; give at least one.")
+    kind = items[0].kind
     if kind == "classes":
         raise InputError(
             f"{items[0].source_location}: classes of pairs say nothing about how near two vectors "
             "should be; measure on pairs with a score, with 0 or 1, or on triplets."
         )
-    raise InputError(
-        f"{items[0].source_location}: a text alone says nothing about its vector; measure on pairs "
-        "of texts, with a score, or on texts with a class."
+    if kind not in ("scores", "judged", "pairs", "tuples", "groups"):
+        raise InputError(
+            f"{items[0].source_location}: a text alone says nothing about its vector; measure on "
+            "pairs of texts, with a score, or on texts with a class."
+        )
+
+
+def has_candidates(items: Sequence[EmbedItem]) -> bool:
+    """Whether rows with 0 or 1 are candidates of queries: anchors have several on average."""
+    return len(items) >= _CANDIDATES * len({item.group or item.anchor for item in items})
+
+
+def _candidates(
+    items: Sequence[EmbedItem], labels: Sequence[int], scores: Float64Array, *, intervals: bool
+) -> Measured:
+    """How far up the right candidates of each anchor stand."""
+    queries: dict[str, list[int]] = {}
+    for number, item in enumerate(items):
+        queries.setdefault(item.group or item.anchor, []).append(number)
+    measured = reranking(
+        [[labels[number] for number in numbers] for numbers in queries.values()],
+        [scores[numbers] for numbers in queries.values()],
+        intervals=intervals,
     )
+    note = (
+        f"the {len(items):,} rows are candidates of {len(queries):,} anchors; those of each are "
+        "ranked."
+    )
+    return replace(measured, notes=(note, *measured.notes))
 
 
 def _cosines(vectors: Float32Array) -> Float64Array:
