@@ -30,8 +30,8 @@ class DocumentRanking:
 
     def add(self, vectors: Float32Array) -> None:
         """Takes the vectors of the next documents, (B, W)."""
-        block = VectorBlock(self._come, dot_products(vectors), len(vectors))
-        found = top_k(self._queries, lambda: [block], self._depth, self._keys.__getitem__)
+        block = VectorBlock(self._come, dot_products(vectors))
+        found = top_k(self._queries, [block], self._depth, self._keys.__getitem__)
         self._come += len(vectors)
         self._best = [
             self._merged(before, now) for before, now in zip(self._best, found, strict=True)

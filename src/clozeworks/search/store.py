@@ -54,7 +54,7 @@ class DocumentStore:
         sizes = [shard.note.documents for shard in self.shards]
         self._documents = np.cumsum([0, *sizes])
         self._passages = np.cumsum([0, *(shard.note.passages for shard in self.shards)])
-        self._codes: dict[int, Codes] = {}
+        self._codes: dict[int, tuple[MappedArrays, Codes]] = {}
 
     def __len__(self) -> int:
         return sum(int(shard.alive.sum()) for shard in self.shards)
@@ -183,7 +183,7 @@ class DocumentStore:
         """Each document of a ranking of passages once, with the best of its passages."""
         best: dict[int, Ranking] = {}
         for passage, score in zip(positions.tolist(), scores.tolist(), strict=True):
-            document = self.owner(passage)
+            document = passage if self._single else self.owner(passage)
             if document not in best:
                 best[document] = Ranking(document, score, passage)
         return list(best.values())
@@ -197,12 +197,12 @@ class DocumentStore:
         self, queries: Float32Array, k: int, matching: Sequence[BoolArray] | None = None
     ) -> list[tuple[Int64Array, Float32Array]]:
         """The nearest passages of each query, and their scores: all vectors are looked at."""
-        return top_k(queries, partial(self._blocks, matching), k, self._keys)
+        return top_k(queries, self._blocks(matching), k, self._keys)
 
     def by_codes(self, queries: Float32Array, k: int) -> list[tuple[Int64Array, Float32Array]]:
         """The same, of the best candidates by codes."""
         assert self.coding is not None
-        blocks = partial(self._code_blocks, self.coding)
+        blocks = self._code_blocks(self.coding)
         by_code = top_k(queries, blocks, k * self.coding.oversampling, _positions)
         return [
             self.rescored(query, positions, k)
@@ -280,7 +280,9 @@ class DocumentStore:
             if not alive.any():
                 continue
             kept = None if alive.all() else alive
-            yield VectorBlock(first, dot_products(vectors), len(vectors), kept)
+            yield VectorBlock(
+                first, _checked(self.shards[number].check, dot_products(vectors)), kept
+            )
 
     @cached_property
     def coding(self) -> Coding | None:
@@ -291,17 +293,18 @@ class DocumentStore:
         return read_coding(note, self.state.width)
 
     def _code_blocks(self, coding: Coding) -> Iterator[VectorBlock]:
-        for number, (first, vectors, alive) in enumerate(self.blocks()):
-            scores = _code_scores(coding, self._codes_of(number, coding))
-            yield VectorBlock(first, scores, len(vectors), None if alive.all() else alive)
+        for number, (first, _, alive) in enumerate(self.blocks()):
+            mapped, codes = self._codes_of(number, coding)
+            scores = _checked(mapped.check, partial(coding.scores, codes=codes))
+            yield VectorBlock(first, scores, None if alive.all() else alive)
 
-    def _codes_of(self, number: int, coding: Coding) -> Codes:
+    def _codes_of(self, number: int, coding: Coding) -> tuple[MappedArrays, Codes]:
         if number not in self._codes:
             shard = self.shards[number].note
             assert shard.codes is not None
             mapped = MappedArrays(self.folder / shard.codes.file, shard.codes.bytes)
             flat = mapped.array("codes", np.uint8, shard.passages * coding.width())
-            self._codes[number] = flat.reshape(shard.passages, coding.width())
+            self._codes[number] = mapped, flat.reshape(shard.passages, coding.width())
         return self._codes[number]
 
     def owner(self, passage: int) -> int:
@@ -354,8 +357,16 @@ def _positions(positions: Int64Array) -> list[int]:
     return [*map(int, positions)]
 
 
-def _code_scores(coding: Coding, codes: Codes) -> Callable[[torch.Tensor], torch.Tensor]:
-    return lambda queries: coding.scores(queries, codes)
+def _checked(
+    check: Callable[[], None], scores: Callable[[torch.Tensor], torch.Tensor]
+) -> Callable[[torch.Tensor], torch.Tensor]:
+    """The scores of a block whose file is looked at just before it is read."""
+
+    def checked(queries: torch.Tensor) -> torch.Tensor:
+        check()
+        return scores(queries)
+
+    return checked
 
 
 def read_coding(note: CodingNote, width: int) -> Coding:

@@ -1,9 +1,9 @@
 """Exact search: the k largest dot products of a query with any number of vectors.
 
-The idea: vectors are multiplied block by block, and of each block only its k best are kept. In a
-block the best are found in two steps: every vector belongs to a group, whose best score costs one
-pass that the processor does several numbers at a time; the k best are in the k best groups, so only
-those are looked into.
+The idea: vectors are multiplied block by block, each worker its own blocks, and of each block only
+the k best are kept. In a block the best are found in two steps: every vector belongs to a group,
+whose best score costs one pass that the processor does several numbers at a time; the k best are in
+the k best groups, so only those are looked into.
 
 Of equal scores the one with the smaller key comes first, also where they begin to be left out, so
 that results do not depend on how vectors lie on disk.
@@ -20,6 +20,7 @@ import torch
 
 from clozeworks.arrays import BoolArray, Float32Array, Int64Array
 from clozeworks.errors import InputError
+from clozeworks.runtime.workers import WorkerPool, workers
 
 GROUP = 32
 # Queries that are multiplied at once: their scores of a block stay in a processor's cache.
@@ -35,13 +36,11 @@ class VectorBlock:
     Attributes:
         first: The position of the first one.
         scores: From queries (Q, W) to their scores (Q, B).
-        size: How many there are.
         kept: Which of them count, (B,); None for all.
     """
 
     first: int
     scores: Callable[[torch.Tensor], torch.Tensor]
-    size: int
     kept: BoolArray | None = None
 
 
@@ -52,30 +51,42 @@ def dot_products(vectors: Float32Array) -> Callable[[torch.Tensor], torch.Tensor
 
 
 def top_k(
-    queries: Float32Array, blocks: Callable[[], Iterable[VectorBlock]], k: int, keys: TieKeys
+    queries: Float32Array, blocks: Iterable[VectorBlock], k: int, keys: TieKeys
 ) -> list[tuple[Int64Array, Float32Array]]:
     """The k best positions of each query, the best first, and their scores; fewer if fewer count.
 
     Args:
         queries: (Q, W).
-        blocks: Gives all blocks; called once for every `QUERIES` queries.
+        blocks: All vectors.
         k: How many; at least 1.
         keys: What decides among equal scores.
 
     Raises:
         InputError: If a score is not a finite number.
     """
+    listed = list(blocks)
+    device = torch.device("cpu")
+    count = max(1, min(workers(device), len(listed)))
     results: list[tuple[Int64Array, Float32Array]] = []
-    for begin in range(0, len(queries), QUERIES):
-        some = torch.from_numpy(np.ascontiguousarray(queries[begin : begin + QUERIES]))
-        best = _Best(len(some), k, keys)
-        with torch.inference_mode():
-            for block in blocks():
-                scores = block.scores(some)
-                if block.kept is not None:
-                    scores[:, torch.from_numpy(~block.kept)] = -torch.inf
-                best.add(block.first, scores)
-        results += best.results()
+    with WorkerPool(device, count) as pool:
+        for begin in range(0, len(queries), QUERIES):
+            some = torch.from_numpy(np.ascontiguousarray(queries[begin : begin + QUERIES]))
+            best = [_Best(len(some), k, keys) for _ in range(count)]
+
+            def search(
+                worker: int,
+                block: VectorBlock,
+                some: torch.Tensor = some,
+                best: list[_Best] = best,
+            ) -> None:
+                with torch.inference_mode():
+                    scores = block.scores(some)
+                    if block.kept is not None:
+                        scores[:, torch.from_numpy(~block.kept)] = -torch.inf
+                    best[worker].add(block.first, scores)
+
+            pool.run(search, listed)
+            results += _Best.joined(best).results()
     return results
 
 
@@ -106,6 +117,15 @@ class _Best:
             )
         self._merge(values[:, : self.k], indices[:, : self.k] + first)
 
+    @staticmethod
+    def joined(several: "Sequence[_Best]") -> "_Best":
+        """The best of what several workers found."""
+        first, *others = several
+        with torch.inference_mode():
+            for other in others:
+                first._merge(other._scores, other._positions)
+        return first
+
     def _merge(self, scores: torch.Tensor, positions: torch.Tensor) -> None:
         scores = torch.cat([self._scores, scores], dim=1)
         positions = torch.cat([self._positions, positions], dim=1)
@@ -132,7 +152,9 @@ class _Best:
         for values, numbers in zip(self._scores.numpy(), self._positions.numpy(), strict=True):
             real = values > -np.inf
             scores, positions = values[real], numbers[real]
-            order = self._order(scores, positions)
+            order = np.argsort(-scores, kind="stable")
+            if (np.diff(scores[order]) == 0).any():
+                order = self._order(scores, positions)
             found.append((positions[order], scores[order]))
         return found
 

@@ -24,10 +24,10 @@ def searched(queries, vectors, k, sizes, kept, keys):
         begin = 0
         for size in sizes:
             rows = slice(begin, begin + size)
-            yield VectorBlock(begin, dot_products(vectors[rows]), size, kept[rows])
+            yield VectorBlock(begin, dot_products(vectors[rows]), kept[rows])
             begin += size
 
-    found = top_k(queries, blocks, k, lambda positions: [keys[n] for n in positions])
+    found = top_k(queries, blocks(), k, lambda positions: [keys[n] for n in positions])
     return [positions.tolist() for positions, _ in found], found
 
 
