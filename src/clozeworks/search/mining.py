@@ -169,7 +169,7 @@ def mine(
     depth = rules.depth(most) + most + any(each is not None for each in same)
     for begin in range(0, len(anchors), ANCHORS):
         some = range(begin, min(begin + ANCHORS, len(anchors)))
-        found = top_k(anchors[begin : begin + ANCHORS], lambda: blocks, depth, _by_number)
+        found = top_k(anchors[begin : begin + ANCHORS], blocks, depth, _by_number)
         for number, (near, scores) in zip(some, found, strict=True):
             right = np.array(positives[number], np.int64)
             known = np.isin(near, [*right, -1 if same[number] is None else same[number]])
@@ -242,5 +242,4 @@ def _by_number(positions: Int64Array) -> list[int]:
 
 
 def _block(texts: Float32Array, first: int) -> VectorBlock:
-    some = texts[first : first + _BLOCK]
-    return VectorBlock(first, dot_products(some), len(some))
+    return VectorBlock(first, dot_products(texts[first : first + _BLOCK]))
