@@ -291,3 +291,23 @@ def test_what_duplicates_and_topics_refuse(command, rows, tmp_path, refused):
         f"{tmp_path / 'none'} does not exist; check the name and the folder.",
         *("topics", tmp_path / "none"),
     )
+
+
+def test_verify_compares_every_byte(command, folder):
+    whole = command("verify", folder)
+    assert whole.code == 0 and whole.out == (
+        f"{folder}: 1 file compared with the size and sha256 of when it was written.\n"
+        f"{folder}: nothing is wrong with this index.\n"
+    )
+    (path,) = folder.glob("shard-*")
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    outcome = command("verify", folder)
+    assert outcome.code == 2 and outcome.err == (
+        f"clozeworks: 1 fault:\n{path} is not as it was saved: its content is another; restore "
+        "it, or build the index again.\n"
+    )
+    assert f"{folder} is an index, whose files are made by" in (
+        command("verify", folder, "--accept").err
+    )

@@ -150,8 +150,8 @@ def test_other_folders(refused, tmp_path):
     with pytest.raises(InputError, match="is not there; name the folder of a model"):
         cw.verify(tmp_path / "nothing")
     refused(
-        f"{tmp_path} is neither a model nor a tokenizer, adapter, corpus or run; name another "
-        "folder.",
+        f"{tmp_path} is neither a model nor a tokenizer, adapter, corpus, run or index; name "
+        "another folder.",
         *("verify", tmp_path),
     )
 

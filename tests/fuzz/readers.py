@@ -22,6 +22,7 @@ from pathlib import Path
 
 from damage import BYTES, Reader, fuzz
 from data_files import argument_readers, data_readers, stream_readers, template_readers
+from index_files import index_readers
 from model_files import (
     checkpoint_readers,
     config_readers,
@@ -33,7 +34,7 @@ from model_files import (
 
 GROUPS = (
     recipe_readers, config_readers, tokenizer_readers, checkpoint_readers, corpus_readers, run_readers,
-    data_readers, stream_readers, argument_readers, template_readers,
+    index_readers, data_readers, stream_readers, argument_readers, template_readers,
 )  # fmt: skip
 
 

@@ -37,7 +37,7 @@ COMMANDS = {
     "mine": "find hard negatives for pairs of texts",
     "show": "print a model's parts, sizes, files and papers",
     "new": "create a model folder with fresh weights",
-    "verify": "check that a model, tokenizer, corpus or run is as it was saved",
+    "verify": "check that a model, tokenizer, corpus, run or index is as it was saved",
     "convert": "write weights stored as pickles as safetensors, safely",
     "tokenizer": "train, extend or inspect a tokenizer",
     "corpus": "turn raw text into a corpus to train on",

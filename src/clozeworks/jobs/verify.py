@@ -1,4 +1,4 @@
-"""Whether a folder is what it was when it was written: a model, tokenizer, corpus, run or adapter.
+"""Whether a folder is what it was when it was written: a model, a corpus, a run, an index and more.
 
 Files are compared with their checksums, where the folder has some; and what can be checked without
 them is: headers, shapes, numbers that are finite, a tokenizer that does not contradict itself.
@@ -26,6 +26,9 @@ from clozeworks.runs.folder import RECIPE, RESULT, SEARCH, SESSIONS, SNAPSHOTS, 
 from clozeworks.runs.listing import is_run
 from clozeworks.runs.state import read_state
 from clozeworks.runtime.progress import Progress
+from clozeworks.search.state import is_index
+from clozeworks.search.state import read_state as read_state_of_index
+from clozeworks.search.store import DocumentStore, check_store
 from clozeworks.storage.atomic import kept_unless
 from clozeworks.storage.checksums import (
     FILES,
@@ -52,7 +55,7 @@ class Verification:
     folder: str
     """The folder."""
     kind: str
-    """What it is: model, tokenizer, adapter, corpus or run."""
+    """What it is: model, tokenizer, adapter, corpus, run or index."""
     checked: list[str] = field(default_factory=list)
     """What was checked, in sentences."""
     faults: list[str] = field(default_factory=list)
@@ -72,7 +75,7 @@ def verify(
     """Checks every byte of a folder that can be checked.
 
     Args:
-        folder: A model, a tokenizer, an adapter, a corpus or a run.
+        folder: A model, a tokenizer, an adapter, a corpus, a run or an index.
         accept: Whether the files count as they are from now on, if they can be used: for a model or
             tokenizer folder that was changed on purpose, or that somebody else wrote.
         progress: Is told how many bytes of the files with checksums are done, and how many there
@@ -83,12 +86,13 @@ def verify(
 
     Raises:
         InputError: If there is no such folder, or it is none of these.
-        SettingError: If `accept` is asked for a corpus or a run.
+        SettingError: If `accept` is asked for a corpus, a run or an index.
     """
     folder = Path(folder)
     kind = kind_of(folder)
     if accept and kind not in _ACCEPTED:
-        rule = f"{folder} is a {kind}, whose files are made by commands alone"
+        which = f"an {kind}" if kind == "index" else f"a {kind}"
+        rule = f"{folder} is {which}, whose files are made by commands alone"
         raise SettingError("accept", True, rule, "leave it out, or make the folder again")
     found = Verification(str(folder), kind)
     if accept:
@@ -97,13 +101,15 @@ def verify(
         _verify_corpus(folder, found, progress)
     elif kind == "run":
         _verify_run(folder, found, progress)
+    elif kind == "index":
+        _verify_index(folder, found, progress)
     else:
         _verify_files(folder, found, progress)
     return found
 
 
 def kind_of(folder: Path) -> str:
-    """What a folder is: model, tokenizer, adapter, corpus or run.
+    """What a folder is: model, tokenizer, adapter, corpus, run or index.
 
     Raises:
         InputError: If it is none of them.
@@ -111,6 +117,8 @@ def kind_of(folder: Path) -> str:
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "is not there"
         raise InputError(f"{folder} {what}; name the folder of a model, tokenizer, corpus or run.")
+    if is_index(folder):
+        return "index"
     if (folder / MANIFEST).exists() or (folder / BUILDING).is_dir():
         return "corpus"
     if is_run(folder):
@@ -122,7 +130,8 @@ def kind_of(folder: Path) -> str:
     if Tokenizer.is_in(folder):
         return "tokenizer"
     raise InputError(
-        f"{folder} is neither a model nor a tokenizer, adapter, corpus or run; name another folder."
+        f"{folder} is neither a model nor a tokenizer, adapter, corpus, run or index; name another "
+        "folder."
     )
 
 
@@ -235,6 +244,25 @@ def _verify_corpus(folder: Path, found: Verification, progress: Progress | None)
     found.checked.append(
         f"{folder}: {counted(count, 'shard')} and the tokenizer compared with the manifest."
     )
+
+
+def _verify_index(folder: Path, found: Verification, progress: Progress | None) -> None:
+    try:
+        state = read_state_of_index(folder)
+        files = {note.file: {"bytes": note.bytes, "sha256": note.sha256} for note in state.files()}
+        faults = list(file_faults(folder, {FILES: files}, progress=progress))
+        found.faults.extend(f"{fault}; restore it, or build the index again." for fault in faults)
+        if not faults:
+            check_store(DocumentStore(folder, state))
+    except ClozeworksError as error:
+        found.faults.append(str(error))
+        return
+    found.checked.append(
+        f"{folder}: {counted(len(files), 'file')} compared with the size and sha256 of when it "
+        "was written."
+    )
+    if not state.complete:
+        found.notes.append(f"{folder} is not complete: the command that built it goes on.")
 
 
 def _verify_run(folder: Path, found: Verification, progress: Progress | None) -> None:

@@ -5,6 +5,7 @@ written, whenever the program ends. Files that it does not name are left over, a
 that writes removes them.
 """
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -22,6 +23,7 @@ VERSION = 1
 # The widest vector, and the most numbers of a file that are believed.
 _WIDEST = 1 << 20
 _MOST = 1 << 40
+_FILE = re.compile(r"[a-z0-9-][a-z0-9.-]{0,60}")
 
 
 @dataclass(frozen=True)
@@ -184,8 +186,8 @@ def _fault(state: IndexState) -> str | None:
     if not all(1 <= number <= _WIDEST for number in numbers):
         return "a width or a length is not possible"
     for note in state.files():
-        if Path(note.file).name != note.file or not note.file.isprintable() or not note.file:
-            return "a file is not in this folder"
+        if not _FILE.fullmatch(note.file):
+            return "a file has a name that no file of an index has"
         if not 0 < note.bytes < _MOST:
             return "the size of a file is not possible"
     for shard in state.shards:

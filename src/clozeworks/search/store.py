@@ -294,11 +294,12 @@ class DocumentStore:
 
     def _code_blocks(self, coding: Coding) -> Iterator[VectorBlock]:
         for number, (first, _, alive) in enumerate(self.blocks()):
-            mapped, codes = self._codes_of(number, coding)
+            mapped, codes = self.codes_of(number, coding)
             scores = _checked(mapped.check, partial(coding.scores, codes=codes))
             yield VectorBlock(first, scores, None if alive.all() else alive)
 
-    def _codes_of(self, number: int, coding: Coding) -> tuple[MappedArrays, Codes]:
+    def codes_of(self, number: int, coding: Coding) -> tuple[MappedArrays, Codes]:
+        """The codes of a shard, and the file they are in."""
         if number not in self._codes:
             shard = self.shards[number].note
             assert shard.codes is not None
@@ -369,15 +370,43 @@ def _checked(
     return checked
 
 
+def check_store(store: DocumentStore) -> None:
+    """Reads everything that an index holds.
+
+    Raises:
+        InputError: If some of it cannot be read, or a vector is not finite.
+    """
+    for number, shard in enumerate(store.shards):
+        if not np.isfinite(shard.vectors).all():
+            raise InputError(
+                f"{store.folder / shard.note.file} holds a vector that is not finite; build the "
+                "index again with --overwrite."
+            )
+        shard.postings  # noqa: B018 (checks them)
+        for row in range(shard.note.documents):
+            text = shard.document(row).text
+            rows = shard.passages(row)
+            if any(shard.span(passage).end > len(text) for passage in range(rows.start, rows.stop)):
+                raise InputError(
+                    f"{store.folder / shard.note.file} holds a passage outside its text; build "
+                    "the index again with --overwrite."
+                )
+        if store.coding is not None:
+            store.codes_of(number, store.coding)
+
+
 def read_coding(note: CodingNote, width: int) -> Coding:
     """The coding that an index notes.
 
     Raises:
         InputError: If its numbers are not those of vectors of a width.
     """
-    numbers = {name: np.array(values, np.float32) for name, values in note.numbers.items()}
+    with np.errstate(over="ignore"):
+        numbers = {name: np.array(values, np.float32) for name, values in note.numbers.items()}
     names = {"int8": {"low", "step"}, "binary": {"mean"}}[note.kind]
-    if numbers.keys() != names or any(len(values) != width for values in numbers.values()):
+    if numbers.keys() != names or any(
+        len(values) != width or not np.isfinite(values).all() for values in numbers.values()
+    ):
         raise InputError(
             f"the index notes codes of kind {note.kind} and not what they need; build the index "
             "again with --overwrite."

@@ -18,14 +18,14 @@ def verify(
     accept: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Check every byte of a model, tokenizer, corpus or run.
+    """Check every byte of a model, tokenizer, corpus, run or index.
 
     Files are compared with the checksums of when they were saved. What can be checked without them
     is: the headers and shapes of weights, numbers that are not finite, a tokenizer that contradicts
     itself. Everything that is wrong is named, and the exit code is 2.
 
     Args:
-        folder: The folder of a model, tokenizer, adapter, corpus or run.
+        folder: The folder of a model, tokenizer, adapter, corpus, run or index.
         accept: Take the files of a model or tokenizer as they are from now on, after a change that
             was meant.
         json: Print what was found as JSON.
