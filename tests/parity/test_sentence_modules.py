@@ -197,3 +197,25 @@ def test_a_learned_query_is_refused_there(tiny_models, trusted, tmp_path):
     folder = str(ours.save(tmp_path / "ours"))
     with pytest.raises((ValueError, ImportError), match="AttentionMean"):
         sentence_transformers.SentenceTransformer(folder, trust_remote_code=trusted)
+
+
+@pytest.mark.parametrize("method", ["whiten", "centre", "all-but-the-top", "pca"])
+def test_mended_folders(tiny_models, method, tmp_path):
+    """A repair is a Dense module before Normalize, there as here."""
+    rng = np.random.default_rng(0)
+    words = ["the", "cat", "sat", "dog", "Paris", "garden", "rug", "house"]
+    texts = list(dict.fromkeys(" ".join(rng.choice(words, 5)) for _ in range(200)))
+    ours = cw.load(tiny_models["bert"])
+    ours.pooling = cw.Pooling(normalize=True)
+    before = ours.embed(texts)
+    dimensions = 10 if method in ("whiten", "pca") else None
+    ours.whiten(texts, method=method, dimensions=dimensions)
+    folder = ours.save(tmp_path / "ours")
+    kinds = [entry["path"] for entry in json.loads((folder / "modules.json").read_text())]
+    assert kinds == ["", "1_Pooling", "2_Dense", "3_Normalize"]
+    theirs = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
+    found = theirs.encode(texts)
+    np.testing.assert_allclose(ours.embed(texts), found, atol=1e-4)
+    assert np.corrcoef(before[:50].sum(1), found[:50].sum(1))[0, 1] < 0.999
+    cosines = (found @ found.T)[np.triu_indices(len(texts), 1)]
+    assert abs(cosines.mean()) < 0.02 < (before @ before.T)[np.triu_indices(len(texts), 1)].mean()

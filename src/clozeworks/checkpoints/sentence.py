@@ -174,6 +174,25 @@ def add_head(
     model.set_head(NAME, pooling.chain, module.to(device).train(model.training))
 
 
+def add_step(model: Model, pooling: Pooling, step: VectorStep, weights: Weights) -> Pooling:
+    """Adds a step after those that a model has, before vectors are scaled.
+
+    Args:
+        model: The model; it is changed.
+        pooling: Its pooling, which states the steps it has.
+        step: The new one.
+        weights: Its weights by name.
+
+    Returns:
+        The new pooling.
+    """
+    have = model.sentence.state_dict() if model.sentence else {}
+    own = {f"steps.{len(pooling.steps)}.{name}": value for name, value in weights.items()}
+    longer = replace(pooling, steps=(*pooling.steps, step), stated=True)
+    add_head(model, longer, have | own)
+    return longer
+
+
 class PromptPrefix(NamedTuple):
     """What is put before each text, and where it comes from in a few words."""
 

@@ -29,6 +29,8 @@ COMMANDS = {
     "search": "find the texts of an index that fit a query",
     "duplicates": "find texts that say the same",
     "topics": "sort texts into topics, with their typical words",
+    "space": "see how the vectors of texts fill their space",
+    "whiten": "make the space of a model's vectors more even, without training",
     "generate": "continue a text, or answer it",
     "score": "measure how likely texts are",
     "choose": "classify texts by likelihood, without training",

@@ -28,7 +28,6 @@ from clozeworks.inference.fill_spans import fill_spans
 from clozeworks.inference.loop import BatchKeywords, BatchOptions
 from clozeworks.language_model.arguments import as_arguments, in_python, refuse_unknown
 from clozeworks.language_model.batching import batch_options
-from clozeworks.language_model.embedding_methods import EmbeddingMethods
 from clozeworks.language_model.evaluation import (
     EvaluatedModel,
     EvaluationSettings,
@@ -39,6 +38,7 @@ from clozeworks.language_model.evaluation import (
 from clozeworks.language_model.generation_methods import GenerationMethods
 from clozeworks.language_model.inspection_methods import InspectionMethods
 from clozeworks.language_model.scoring_methods import ScoringMethods
+from clozeworks.language_model.space_methods import SpaceMethods
 from clozeworks.language_model.task_methods import TaskMethods
 from clozeworks.runtime.devices import find_device, find_dtype
 from clozeworks.tasks.metrics.custom import Metric
@@ -55,7 +55,7 @@ class FillKeywords(BatchKeywords, total=False):
 
 
 class LanguageModel(
-    TaskMethods, EmbeddingMethods, ScoringMethods, GenerationMethods, InspectionMethods
+    TaskMethods, SpaceMethods, ScoringMethods, GenerationMethods, InspectionMethods
 ):
     """A model with its tokenizer, its family and everything else its folder states.
 

@@ -124,6 +124,14 @@ class Panel:
     """What the horizontal axis counts."""
 
 
+@dataclass(frozen=True)
+class Bars:
+    """Heights between edges, of which there is one more."""
+
+    edges: Sequence[float]
+    heights: Sequence[float]
+
+
 def draw_png(panels: Sequence[Panel], marks: Marks | None = None) -> bytes:
     """All panels in one picture."""
     columns = 2 if len(panels) > 1 else 1
@@ -224,9 +232,7 @@ def calibration_chart(curve: CalibrationCurve) -> str:
 def scatter_chart(plot: ScatterPlot) -> str:
     """Gold numbers against predicted ones; of very many, some that are evenly spread."""
     title = "Gold and predicted numbers"
-    points = list(zip(plot.gold, plot.predicted, strict=True))
-    step = max(1.0, (len(points) - 1) / (MOST_POINTS - 1))
-    points = [points[round(number * step)] for number in range(min(len(points), MOST_POINTS))]
+    points = _spread(list(zip(plot.gold, plot.predicted, strict=True)))
     # One range for both axes, so that numbers that are all alike look alike.
     ends = _with_margin([number for point in points for number in point])
     with _drawing(_SIZE, layout="constrained") as figure:
@@ -238,6 +244,37 @@ def scatter_chart(plot: ScatterPlot) -> str:
         _style(axes, title, "gold", "predicted")
         _legend(axes, title)
         return _svg(figure, title, {})
+
+
+def histogram_chart(title: str, across: str, up: str, bars: Mapping[str, Bars]) -> str:
+    """How often numbers fall between equal steps, for one kind of number or several."""
+    with _drawing(_SIZE, layout="constrained") as figure:
+        axes = figure.subplots()
+        for colour, (label, each) in enumerate(bars.items()):
+            axes.stairs(each.heights, each.edges, fill=True, color=_series(colour), alpha=0.4,
+                        label=label)  # fmt: skip
+        axes.set_ylim(bottom=0)
+        _style(axes, title, across, up)
+        _legend(axes, title)
+        return _svg(figure, title, {})
+
+
+def cloud_chart(title: str, across: str, up: str, clouds: Mapping[str, Points]) -> str:
+    """Points of two coordinates, for one kind or several; of very many, some of them."""
+    with _drawing(_SIZE, layout="constrained") as figure:
+        axes = figure.subplots()
+        for colour, (label, points) in enumerate(clouds.items()):
+            axes.plot(*zip(*_spread(points), strict=True), "o", color=_series(colour), alpha=0.4,
+                      markersize=3, markeredgewidth=0, label=label)  # fmt: skip
+        _style(axes, title, across, up)
+        _legend(axes, title)
+        return _svg(figure, title, {})
+
+
+def _spread(points: Points) -> Points:
+    """As many points as can be told apart, evenly spread over all."""
+    step = max(1.0, (len(points) - 1) / (MOST_POINTS - 1))
+    return [points[round(number * step)] for number in range(min(len(points), MOST_POINTS))]
 
 
 @contextmanager

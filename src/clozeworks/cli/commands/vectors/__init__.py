@@ -1,0 +1,1 @@
+"""Commands about the space of a model's vectors."""
