@@ -17,8 +17,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp  # type: ignore[import-untyped]
-from scipy.stats import skew, spearmanr  # type: ignore[import-untyped]
 
 from clozeworks.arrays import Float32Array, Float64Array, Int64Array
 
@@ -138,7 +136,7 @@ def measure_space(
         iso_score=iso_score(variances),
         partition_score=partition_score(unit),
         uniformity=uniformity(unit),
-        hub_skewness=float(skew(named)) if np.ptp(named) else 0.0,
+        hub_skewness=skewness(named),
         never_near=float(np.mean(named == 0)),
         neighbours=count,
         norm_and_frequency=_correlation(norms, facts.log_frequencies),
@@ -205,6 +203,8 @@ def iso_score(variances: Float64Array) -> float:
 
 def partition_score(unit: Float64Array) -> float:
     """The ratio min Z(c) / max Z(c), Z(c) = sum of exp(c · x), c each eigenvector of x'x."""
+    from scipy.special import logsumexp  # type: ignore[import-untyped]
+
     _, directions = np.linalg.eigh(unit.T @ unit)
     along = unit @ directions
     logarithms = np.concatenate([logsumexp(along, axis=0), logsumexp(-along, axis=0)])
@@ -264,7 +264,16 @@ def _largest(parts: Float64Array) -> tuple[tuple[int, float], ...]:
     return tuple((int(number), float(parts[number])) for number in order)
 
 
+def skewness(counts: Int64Array) -> float:
+    """The third standardised moment; 0 if all are equal."""
+    from scipy.stats import skew  # type: ignore[import-untyped]
+
+    return float(skew(counts)) if np.ptp(counts) else 0.0
+
+
 def _correlation(one: Float64Array, other: Float64Array | Int64Array) -> float:
+    from scipy.stats import spearmanr
+
     if np.ptp(one) == 0 or np.ptp(other) == 0:  # then there is no order to compare
         return 0.0
     return float(spearmanr(one, other).statistic)
