@@ -163,7 +163,7 @@ def test_a_file_that_changed_meanwhile_is_noticed(recipe, tmp_path, monkeypatch)
     with pytest.raises(Killed):
         finetune(recipe)
     (tmp_path / "train.csv").write_text(rows(49), encoding="utf-8")
-    with pytest.raises(SettingError, match=r"started with another recipe: .*identity\.train"):
+    with pytest.raises(SettingError, match=r"started with another recipe: .*identity\.dev"):
         finetune(recipe)
 
 

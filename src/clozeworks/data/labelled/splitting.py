@@ -3,12 +3,11 @@
 Which items are taken is a function of the seed, the fraction and the items in their order, nothing
 else. Labels keep their fractions: the items of each label are split on their own, of several labels
 and of tags the rarest one of an item counts, numbers are not looked at. A label with one item stays
-in training. Questions are split by context: no context stands in both parts.
+in training. Items with the same text stay together, and questions about one context, so that
+nothing that was learned is asked again. A group counts as its first item does. A label that
+training would then lack takes its group with it into training.
 
-`parted` makes files of their own: items with the same text stay together, and questions about one
-article, or at least about one context, so that nothing that was learned is asked again. A group
-counts as its first item does. A label that training would then lack takes its group with it into
-training.
+`parted` makes files of their own, and keeps questions about one article together where it can.
 """
 
 from collections import Counter
@@ -33,7 +32,9 @@ def split(
 
     Where every item has one label, each label with at least two items has one or more in each part;
     many rare labels can so make the second part larger than asked. With several labels or tags in
-    an item this holds for the labels that are the rarest of two items or more.
+    an item this holds for the labels that are the rarest of two items or more. If there are so few
+    texts, each so often, that the second part would be empty or more than twice as large as it
+    should be, items are split without regard to their texts.
 
     Args:
         items: All items.
@@ -51,9 +52,13 @@ def split(
         raise SettingError(
             "the fraction of development data", fraction, "it must be above 0 and below 1"
         )
-    by_context = bool(items) and items[0].shared_text is not None
-    keys = [(item.shared_text or "",) if by_context else item.label_names for item in items]
-    taken = _taken(keys, by_context, fraction, seed)
+    if items and items[0].shared_text is not None:
+        taken = _taken([(item.shared_text or "",) for item in items], True, fraction, seed)
+    else:
+        taken = _taken([item.label_names for item in items], False, fraction, seed)
+        whole = _whole_texts(items, fraction, seed)
+        if 0 < len(whole) <= 2 * len(taken):
+            taken = whole
     if not taken:
         raise InputError(
             f"no development data can be taken from {counted(len(items), 'item')}; there must be "
@@ -61,6 +66,16 @@ def split(
         )
     rest = [item for index, item in enumerate(items) if index not in taken]
     return rest, [items[index] for index in sorted(taken)]
+
+
+def _whole_texts(items: Sequence[Item], fraction: float, seed: int) -> set[int]:
+    """Chooses items for the second part, all or none of those with the same text."""
+    groups = list(_grouped([key_of(item) for item in items]).values())
+    firsts = [items[positions[0]].label_names for positions in groups]
+    chosen = dict.fromkeys(_taken(firsts, False, fraction, seed), "dev")
+    group_of = {index: group for group, positions in enumerate(groups) for index in positions}
+    _keep_labels(items, [group_of[index] for index in range(len(items))], chosen)
+    return {index for group in chosen for index in groups[group]}
 
 
 def _taken(

@@ -147,3 +147,31 @@ def test_an_empty_part_is_refused():
         with pytest.raises(InputError) as caught:
             split(items, 0.5, 0)
         assert str(caught.value) == f"no development data can be taken from {said}; {end}"
+
+
+def test_a_text_stands_in_one_part_only():
+    items = [TextItem(f"text {number % 40} ", "ab"[number % 2]) for number in range(100)]
+    for seed in range(5):
+        train, dev = split(items, 0.2, seed)
+        assert not {item.text for item in train} & {item.text for item in dev}
+        assert len(train) + len(dev) == 100 and 16 <= len(dev) <= 24
+        assert {item.label for item in dev} == {"a", "b"}
+
+
+def test_a_label_that_only_a_repeated_text_has_stays_in_training():
+    items = [TextItem(f"text {number}", "ab"[number % 2]) for number in range(10)]
+    items += [TextItem(f"text {number}", f"rare {number}") for number in range(10)]
+    with pytest.raises(InputError, match="no development data can be taken"):
+        split([TextItem("one", "a"), TextItem("two", "b")], 0.2, 0)
+    for seed in range(5):
+        train, dev = split(items, 0.3, seed)
+        assert {item.label for item in dev} <= {item.label for item in train}
+
+
+def test_texts_that_are_too_few_are_split_all_the_same():
+    items = [TextItem(f"text {number % 2}", "ab"[number % 2]) for number in range(20)]
+    train, dev = split(items, 0.1, 0)
+    assert (len(train), len(dev)) == (18, 2)
+    items = [TextItem(f"text {number % 4}", "ab"[number % 2]) for number in range(40)]
+    train, dev = split(items, 0.1, 0)  # two texts, one of each label, would be half of all
+    assert (len(train), len(dev)) == (36, 4)
