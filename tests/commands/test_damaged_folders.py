@@ -117,6 +117,15 @@ def test_a_byte_order_mark_does_no_harm(command, bert_model):
     assert command("fill", bert_model, "a [MASK]").code == 0
 
 
+def test_the_folder_of_a_run_is_not_its_model(refused, bert_model, tmp_path):
+    bert_model.rename(tmp_path / "model")
+    refused(
+        f"{tmp_path} is not a model folder, but {tmp_path / 'model'} is, as in the folder of a "
+        "run; name that.",
+        *("show", tmp_path),
+    )
+
+
 def test_no_config(refused, bert_model):
     (bert_model / "config.json").unlink()
     refused(

@@ -75,6 +75,11 @@ def read_config(folder: Path) -> tuple[Config, Family]:
         )
     path = folder / "config.json"
     if not path.exists():
+        if (folder / "model" / path.name).exists():
+            raise CheckpointError(
+                f"{folder} is not a model folder, but {folder / 'model'} is, as in the folder of a "
+                "run; name that."
+            )
         raise CheckpointError(
             f"{folder} has no config.json, so it is not a model folder; name a folder that "
             f"Clozeworks or transformers saved."

@@ -249,6 +249,8 @@ def _call(name: str, arguments: list[str]) -> int:
     if name in COMMANDS:
         module = import_module(_module_of(name))
         app = module.make_app() if hasattr(module, "make_app") else module.app
+        if hasattr(module, "check_words"):  # what options there are depends on the first word
+            module.check_words(arguments)
     else:
         from clozeworks.cli.commands.predict import app_of
 

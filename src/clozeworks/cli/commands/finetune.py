@@ -12,7 +12,7 @@ from clozeworks.cli.commands.pretrain import check_finished, resume_command, say
 from clozeworks.cli.inputs import FILE_OPTIONS, FileOptions, check_minimum, option_name
 from clozeworks.cli.training import FinetuneOptions, respelled
 from clozeworks.data.labelled.items import Item
-from clozeworks.errors import SET, InputError, SettingError
+from clozeworks.errors import SET, InputError, SettingError, nearest
 from clozeworks.tasks.task import Task, command_name, task_class, task_classes
 
 if TYPE_CHECKING:
@@ -29,6 +29,23 @@ app = App(
 Files = Annotated[list[str] | None, Parameter(negative="")]
 
 
+def check_words(words: Sequence[str]) -> None:
+    """Insists that the first word is a task or a recipe.
+
+    Raises:
+        InputError: If it is something else; of its options the parser knows none.
+    """
+    tasks = list(map(command_name, task_classes()))
+    first = words[0] if words else "-"
+    if first.startswith("-") or first in tasks or Path(first).suffix == ".toml":
+        return
+    near = nearest(first, tasks)
+    raise InputError(
+        f"{first} is neither a task nor a recipe; write finetune {'|'.join(tasks)} MODEL TRAIN, or "
+        f"name a .toml file.{f' Did you mean {near!r}?' if near else ''}"
+    )
+
+
 @app.default
 def recipe(file: Path, /, *changes: str, training: FinetuneOptions | None = None) -> None:
     """Fine-tune as a recipe says.
@@ -39,11 +56,6 @@ def recipe(file: Path, /, *changes: str, training: FinetuneOptions | None = None
         changes: Settings to change, for example training.layer_decay=0.9.
         training: Settings that have an option of their own.
     """
-    if file.suffix != ".toml":
-        raise InputError(
-            f"{file} is neither a task nor a recipe; write finetune "
-            f"{'|'.join(map(command_name, task_classes()))} MODEL TRAIN, or name a .toml file."
-        )
     training = training or FinetuneOptions()
     _run(file, changes, ["finetune", str(file), *changes, *training.words()], training)
 
