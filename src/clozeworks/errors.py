@@ -7,7 +7,7 @@ fix themselves.
 
 import errno
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 
@@ -158,9 +158,55 @@ class UnknownName(ClozeworksError, LookupError):  # noqa: N818 (the name is the 
             return str(self.args[0])
         what, name, known, propose = self.args
         names = sorted(known)
-        near = nearest(name, names) if propose else None
+        near = _meant(name, names) if propose else None
         hint = f" Did you mean {near!r}?" if near else ""
         return f"{what} is {shown(name)}; known: {', '.join(names)}.{hint}"
+
+
+# What other libraries call it, and what it is called here, where there is such a name.
+_ELSEWHERE = {
+    "num_train_epochs": "epochs",
+    "num_epochs": "epochs",
+    "max_steps": "steps",
+    "output_dir": "out",
+    "eval_dataset": "dev",
+    "validation": "dev",
+    "train_dataset": "data",
+    "train": "data",
+    "per_device_train_batch_size": "batch_size",
+    "report_to": "trackers",
+    "tensorboard": "trackers",
+    "warmup_ratio": "warmup_fraction",
+    "lr_scheduler_type": "schedule",
+    "optim": "optimizer",
+    "early_stopping_patience": "patience",
+    "metric_for_best_model": "metric",
+    "batch_size": "batch_tokens",
+    "show_progress_bar": "progress",
+    "normalize_embeddings": "normalize",
+    "prompt_name": "prompt",
+    "do_sample": "sample",
+    "max_length": "max_new_tokens",
+    "max_tokens": "max_new_tokens",
+    "typical_p": "typical",
+    "stop_strings": "stop",
+    "text-classification": "classify",
+    "sequence-classification": "classify",
+    "sentiment-analysis": "classify",
+    "token-classification": "tag",
+    "ner": "tag",
+    "question-answering": "answer",
+    "summarization": "text-to-text",
+    "translation": "text-to-text",
+    "avg": "mean",
+    "cls": "first",
+}
+
+
+def _meant(name: str, known: Sequence[str]) -> str | None:
+    """The known name that somebody meant: as another library has it, or a slip away."""
+    here = _ELSEWHERE.get(name)
+    return here if here in known else nearest(name, known)
 
 
 def is_out_of_memory(error: BaseException) -> bool:

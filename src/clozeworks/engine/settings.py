@@ -82,20 +82,12 @@ class Logging:
     an epoch for fine-tuning."""
     report: bool = True
     """Whether report.html and curves are drawn when a session ends."""
-    tensorboard: bool = False
-    """Whether the numbers are written for TensorBoard, too; the same as naming it in trackers."""
     trackers: tuple[TrackerName, ...] = ()
     """Experiment trackers that get the settings and the numbers of the run: tensorboard, wandb,
     trackio, mlflow."""
     project: str = ""
     """What trackers file the run under: a project, or an experiment of MLflow; their own default if
     empty."""
-
-    @property
-    def all_trackers(self) -> tuple[TrackerName, ...]:
-        """Every tracker once."""
-        first: tuple[TrackerName, ...] = ("tensorboard",) if self.tensorboard else ()
-        return tuple(dict.fromkeys((*first, *self.trackers)))
 
 
 @spec

@@ -44,6 +44,8 @@ from clozeworks.tasks.metrics.custom import Metric
 from clozeworks.tasks.task import Task
 from clozeworks.wording import visible
 
+# What `pretrain` takes besides settings.
+_OWN = ("callbacks", "quiet")
 _LOSS_TAKES = "logits and labels"
 _METRIC_TAKES = "what is right and what was predicted"
 
@@ -182,7 +184,7 @@ def pretrain(
         raise SettingError("recipe", Stated(type(recipe).__name__), rule)
     with in_python():
         known = [field.name for field in fields(Recipe)]
-        over = written_out(settings, PRETRAIN_KEYWORDS, known, "An argument of pretrain")
+        over = written_out(settings, PRETRAIN_KEYWORDS, known, "An argument of pretrain", _OWN)
         if isinstance(recipe, Recipe):
             plain = config.plain(recipe)
         elif isinstance(recipe, str) and not Path(recipe).suffix and not Path(recipe).exists():

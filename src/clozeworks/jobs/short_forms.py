@@ -11,6 +11,7 @@ from typing import Any
 from clozeworks.engine.settings import Training
 from clozeworks.errors import SettingError, UnknownName
 from clozeworks.jobs.finetune.recipe import LabelledData
+from clozeworks.jobs.pretrain.recipe import make_way
 
 
 def _own_names(table: str, settings: type) -> dict[str, str]:
@@ -26,7 +27,8 @@ PRETRAIN_KEYWORDS = {
     "weight_decay": "training.optimizer.weight_decay",
     "warmup_steps": "training.schedule.warmup_steps",
     "warmup_fraction": "training.schedule.warmup_fraction",
-    "tensorboard": "logging.tensorboard",
+    "trackers": "logging.trackers",
+    "project": "logging.project",
 }
 _FILES = ("train", "dev")  # are arguments of their own
 FINETUNE_KEYWORDS = {
@@ -49,6 +51,7 @@ def written_out(
     forms: Mapping[str, str],
     tables: Collection[str],
     what: str = "A setting",
+    others: Collection[str] = (),
 ) -> dict[str, Any]:
     """Settings as a recipe has them, from short forms and whole tables.
 
@@ -59,6 +62,7 @@ def written_out(
         forms: The short forms there are.
         tables: The names of the settings that a recipe has.
         what: What messages call one of them.
+        others: What else a call takes, for messages.
 
     Raises:
         SettingError: If two of them say the same thing.
@@ -67,7 +71,7 @@ def written_out(
     recipe: dict[str, Any] = {}
     for name, value in settings.items():
         if name not in forms and name not in tables:
-            raise UnknownName(what, name, {*forms, *tables})
+            raise UnknownName(what, name, {*forms, *tables, *others})
         path = forms.get(name, name)
         _put(recipe, path.split("."), _in_full(path, name, value), name)
     return recipe
@@ -75,9 +79,14 @@ def written_out(
 
 def lay_over(data: dict[str, Any], more: Mapping[str, Any]) -> None:
     """Puts settings into a recipe as plain data, in place of those that are there."""
+    make_way(data, more)
+    _merge(data, more)
+
+
+def _merge(data: dict[str, Any], more: Mapping[str, Any]) -> None:
     for key, value in more.items():
         if isinstance(value, Mapping) and isinstance(data.get(key), dict):
-            lay_over(data[key], value)
+            _merge(data[key], value)
         else:
             data[key] = value
 
@@ -89,6 +98,10 @@ def _in_full(path: str, name: str, value: Any) -> Any:
         return {} if value else None
     if path in _KINDS and isinstance(value, str):
         return {"kind": value}
+    if path == "logging.trackers" and isinstance(value, str):
+        return [value]
+    if path == "training.precision":
+        return str(value).removeprefix("torch.")
     return value
 
 

@@ -45,6 +45,13 @@ FRAME = pandas.DataFrame({"text": ["a good cat", "a bad dog"] * 20, "label": ["y
          "metric is the number 3; it must be a function of what is right and what was predicted."),
         ({"metric": "acuracy"}, UnknownName, "Did you mean 'accuracy'?"),
         ({"epoch": 3}, UnknownName, "An argument of finetune is 'epoch'; known: "),
+        ({"num_train_epochs": 3}, UnknownName, "Did you mean 'epochs'?"),
+        ({"output_dir": "run"}, UnknownName, "Did you mean 'out'?"),
+        ({"eval_dataset": FRAME}, UnknownName, "Did you mean 'dev'?"),
+        ({"callback": []}, UnknownName, "Did you mean 'callbacks'?"),
+        ({"tensorboard": True}, UnknownName, "Did you mean 'trackers'?"),
+        ({"trackers": "wandbb"}, SettingError, "trackers[0] is 'wandbb'; it must be one of "),
+        ({"task": "text-classification"}, UnknownName, "Did you mean 'classify'?"),
         ({"epochs": 0}, SettingError, "epochs is 0.0; it must be above 0."),
         ({"lr": "fast"}, SettingError, "lr is 'fast'; it must be float."),
         ({"selection": 3}, SettingError,
@@ -103,6 +110,14 @@ def test_a_class_that_is_no_dataclass_is_refused(start, tuned):
         (
             lambda model: model.embed("a", batch_tokens="1"),
             "batch_tokens is '1'; it must be a whole",
+        ),
+        (lambda model: model.embed("a", show_progress_bar=True), "Did you mean 'progress'?"),
+        (lambda model: model.embed("a", normalize_embeddings=True), "Did you mean 'normalize'?"),
+        (
+            lambda model: cw.finetune(model, FRAME.text, FRAME.label, task="classify"),
+            "the third argument is a value of type Series; after the data, settings to change "
+            "follow, such as 'training.epochs=5'; give texts and labels together: "
+            '{"text": texts, "label": labels}.',
         ),
         (lambda model: cw.pretrain(3), "recipe is int; it must be a TOML file, the name of a"),
         (lambda model: cw.pretrain({}, step=3), "An argument of pretrain is 'step'"),

@@ -35,7 +35,7 @@ PRETRAIN = {
         "schedule": {"kind": "linear", "warmup_steps": 3},
         "freezing": {"layers": 1},
     },
-    "logging": {"every_steps": 1, "tensorboard": False},
+    "logging": {"every_steps": 1, "trackers": []},
     "evaluation": {"every_steps": 3, "tokens": 256},
     "checkpointing": {"every_minutes": 5.0, "keep": 2, "when_unwritable": "stop"},
 }

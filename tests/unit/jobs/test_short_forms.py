@@ -3,6 +3,7 @@
 import dataclasses
 
 import pytest
+import torch
 
 from clozeworks import config
 from clozeworks.cli.training import FinetuneOptions, TrainingOptions
@@ -43,6 +44,9 @@ def test_they_are_written_out():
     assert type(settled.training.optimizer).__name__ == "Lamb" and settled.lora is not None
     assert (settled.training.epochs, settled.training.batch_size) == (1, 4)
     assert recipe(lora=False).lora is None
+    assert recipe(trackers="wandb").logging.trackers == ("wandb",)
+    assert recipe(trackers=["wandb", "mlflow"], project="p").logging.project == "p"
+    assert recipe(dtype=torch.bfloat16).training.precision == "bfloat16"
     assert recipe(seeds=3).seeds == (0, 1, 2) and recipe(seed=3).seeds == (3,)
     assert recipe(seeds=[4, 2]).seeds == (4, 2)
     assert recipe(max_length=12, metric="macro_f1").task == {

@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import typing
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,6 +23,8 @@ from clozeworks.jobs.finetune.search import Search
 from clozeworks.jobs.pretrain.job import pretrain
 from clozeworks.jobs.pretrain.recipe import Recipe, read_recipe
 from clozeworks.jobs.renamed_settings import RENAMED, refuse_renamed
+from clozeworks.jobs.short_forms import lay_over
+from clozeworks.objectives.published import published
 from clozeworks.spec import spec
 from clozeworks.tasks.text_to_text.task import TextToText
 
@@ -166,8 +169,7 @@ def test_layers_can_be_frozen_in_pretraining(tiny_recipe, listener):
     ("read", "base", "change", "sentence"),
     [
         (read_recipe, PRETRAIN, "training.epochs=3",
-         "training.steps is 10; `epochs` is 3.0, and each decides the other; leave one of "
-         "them out."),
+         "training.epochs is 3.0; pre-training counts steps; set `training.steps` instead."),
         (read_recipe, {**PRETRAIN, "training": {}}, "training.epochs=3",
          "training.epochs is 3.0; pre-training counts steps; set `training.steps` instead."),
         (read_recipe, {**PRETRAIN, "training": {}}, "seed=1",
@@ -189,6 +191,36 @@ def test_what_cannot_be(read, base, change, sentence):
     with pytest.raises(SettingError) as caught:
         read(base, [change])
     assert str(caught.value) == sentence
+
+
+def test_a_change_takes_the_place_of_the_setting_that_decides_it():
+    recipe = {**PRETRAIN, "training": {"steps": 10, "batch_tokens": 64}}
+    settled = read_recipe(recipe, ["training.batch_size=3"])
+    assert (settled.training.batch_size, settled.training.batch_tokens) == (3, None)
+    assert recipe["training"] == {"steps": 10, "batch_tokens": 64}
+    lay_over(over := deepcopy(recipe), {"training": {"batch_size": 3}})
+    assert over["training"] == {"steps": 10, "batch_size": 3}
+    recipe["training"]["schedule"] = {"kind": "linear", "warmup_steps": 2}
+    settled = read_recipe(recipe, ["training.schedule.warmup_fraction=0.5"])
+    assert settled.training.schedule.warmup_steps is None
+    assert (
+        read_finetune_recipe(
+            {**FINETUNE, "training": {"steps": 5}}, ["training.epochs=3"]
+        ).training.epochs
+        == 3
+    )
+
+
+def test_a_part_of_an_objective_with_a_name_can_be_changed():
+    changes = ["objective=bert", "objective.examples.length=64"]
+    settled = read_recipe(PRETRAIN, changes)
+    assert settled.objective == published("bert", 64)
+    named = {**PRETRAIN, "objective": "bert"}
+    assert read_recipe(named, changes[1:]).objective == settled.objective
+    assert named["objective"] == "bert"
+    settled = read_recipe(PRETRAIN, ["objective=roberta", "objective.hide.budget.fraction=0.3"])
+    assert settled.objective.hide.budget.fraction == 0.3
+    assert settled.objective.examples == published("roberta").examples
 
 
 @pytest.mark.parametrize("old", sorted(RENAMED))
@@ -235,7 +267,7 @@ def _fields(cls: type, path: str) -> set[str]:
 def test_the_new_names_are_settings_and_the_old_ones_are_not():
     known = _fields(Recipe, "") | _fields(FinetuneRecipe, "") | _fields(Search, "search")
     known |= _fields(TextToText, "task")
-    assert set(RENAMED.values()) <= known
+    assert {new.partition("=")[0] for new in RENAMED.values()} <= known
     assert not set(RENAMED) & known
 
 

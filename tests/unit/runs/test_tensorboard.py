@@ -39,7 +39,7 @@ def test_numbers_of_fine_tuning(tiny_recipe, tmp_path):
         "task": {"kind": "classify"},
         "data": {"train": [str(tmp_path / "rows.csv")], "dev_fraction": 0.25},
         "training": {"steps": 4, "batch_size": 8},
-        "logging": {"every_steps": 1, "tensorboard": True},
+        "logging": {"every_steps": 1, "trackers": ["tensorboard"]},
         "evaluation": {"every_steps": 2},
         "seeds": [1, 2],
     }

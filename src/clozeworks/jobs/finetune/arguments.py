@@ -36,6 +36,7 @@ RUNS = Path("runs")
 # What a call states by arguments of their own.
 _ARGUMENTS = {"run": "out", "data.train": "data", "data.dev": "dev"}
 _OWN = ("run", "model", "task", "data")
+_OWN_ARGUMENTS = ("callbacks", "data", "dev", "loss", "out", "quiet", "task")
 # What a task settles from the data.
 _SETTLED = ("labels", "problem", "standardization")
 
@@ -63,11 +64,8 @@ def recipe_call(
     recipe: Any, changes: Sequence[Any], settings: Mapping[str, Any], objects: RunObjects
 ) -> FinetuneCall:
     """A call with a recipe: a file, plain data or a `FinetuneRecipe`, with settings changed."""
-    for change in changes:
-        if not isinstance(change, str):
-            rule = "after a recipe, settings to change follow, such as 'training.epochs=5'"
-            advice = "say in the recipe where the data is, or give a model instead of a recipe"
-            raise SettingError("data", Stated(value_in_words(change)), rule, advice)
+    advice = "say in the recipe where the data is, or give a model instead of a recipe"
+    _check_changes(changes, "data", "a recipe", advice)
     if isinstance(recipe, FinetuneRecipe):
         recipe = config.plain(recipe)
     data = changed(dict(recipe) if isinstance(recipe, Mapping) else recipe, changes)
@@ -88,6 +86,8 @@ def model_call(
 ) -> FinetuneCall:
     """A call with a model and data."""
     settings = dict(settings)
+    advice = 'give texts and labels together: {"text": texts, "label": labels}'
+    _check_changes(changes, "the third argument", "the data", advice)
     stated, labels = task_settings(task, model)
     train, dev_sources = _sources(data, dev)
     columns = settings.pop("columns", None)
@@ -257,10 +257,19 @@ def _next_folder(task: str) -> Path:
     raise AssertionError
 
 
+def _check_changes(changes: Sequence[Any], name: str, after: str, advice: str) -> None:
+    for change in changes:
+        if not isinstance(change, str):
+            rule = f"after {after}, settings to change follow, such as 'training.epochs=5'"
+            raise SettingError(name, Stated(value_in_words(change)), rule, advice)
+
+
 def _written_out(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a recipe that a call states by name."""
     names = {field.name for field in dataclasses.fields(FinetuneRecipe)} - {*_OWN} | {"search"}
-    return written_out(settings, FINETUNE_KEYWORDS, names, "An argument of finetune")
+    return written_out(
+        settings, FINETUNE_KEYWORDS, names, "An argument of finetune", _OWN_ARGUMENTS
+    )
 
 
 def _names(settings: Mapping[str, Any]) -> dict[str, str]:

@@ -6,7 +6,7 @@ the run is always written out, so that a name that means something else one day 
 
 import dataclasses
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +25,14 @@ from clozeworks.spec import NOT_EMPTY, Above, AtMost, PositiveInt, RandomSeed, s
 _LEARNING_RATE, _RELATIVE_LEARNING_RATE = 1e-4, 1e-2
 _BATCH_TOKENS = 4096
 _LOG_EVERY, _EVALUATE_EVERY, _EVALUATION_TOKENS = 10, 500, 65536
+
+# Settings of a table of which each decides the other.
+_EITHER_OR = (
+    ("training", "steps", "epochs"),
+    ("training", "batch_tokens", "batch_size"),
+    ("training.schedule", "warmup_steps", "warmup_fraction"),
+    ("evaluation", "every_steps", "per_epoch"),
+)
 
 
 @spec
@@ -179,12 +187,46 @@ def changed(source: Path | str | dict[str, Any], changes: Sequence[str]) -> dict
     data = deepcopy(source) if isinstance(source, dict) else read_toml(Path(source))
     changes_alone: dict[str, Any] = {}
     for change in changes:  # by themselves first: an old name may not fit to what is there
-        config.override(changes_alone, change)
+        _override(changes_alone, change)
     refuse_renamed(changes_alone)
+    make_way(data, changes_alone)
     for change in changes:
-        config.override(data, change)
+        _override(data, change)
     refuse_renamed(data)
     return data
+
+
+def make_way(data: dict[str, Any], over: Mapping[str, Any]) -> None:
+    """Takes out of plain data what cannot stand beside settings that are put over it.
+
+    Who asks for a batch size does not want the batch of the recipe in tokens, too.
+    """
+    for path, *pair in _EITHER_OR:
+        table: Any = data
+        given: Any = over
+        for name in path.split("."):
+            table = table.get(name) if isinstance(table, dict) else None
+            given = given.get(name) if isinstance(given, Mapping) else None
+        if isinstance(table, dict) and isinstance(given, Mapping):
+            stated = [name for name in pair if given.get(name) is not None]
+            for name in pair if len(stated) == 1 else ():
+                if name not in given:
+                    table.pop(name, None)
+
+
+def _override(data: dict[str, Any], change: str) -> None:
+    """Changes a setting; an objective that has a name is written out if a part of it changes.
+
+    The length of its examples can be changed even where it has several parts, which share them.
+    """
+    path, _, value = change.partition("=")
+    named = data.get("objective")
+    if isinstance(named, str) and path == "objective.examples.length" and value.isdecimal():
+        data["objective"] = config.plain(published(named, int(value)))
+        return
+    if isinstance(named, str) and path.startswith("objective."):
+        data["objective"] = config.plain(published(named))
+    config.override(data, change)
 
 
 def read_toml(path: Path) -> dict[str, Any]:

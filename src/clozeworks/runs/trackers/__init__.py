@@ -25,5 +25,7 @@ def trackers_of(logging: Logging) -> list[Tracker]:
     Raises:
         MissingExtra: If the library of one is not installed.
     """
-    modules = [(name, import_module(f"{__name__}.{name}")) for name in logging.all_trackers]
+    modules = [
+        (name, import_module(f"{__name__}.{name}")) for name in dict.fromkeys(logging.trackers)
+    ]
     return [getattr(module, _CLASSES[name])(logging.project or None) for name, module in modules]
