@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from clozeworks import config
+from clozeworks import config, registry
+from clozeworks.data.augment import AugmentSpec
 from clozeworks.engine.param_groups import Freezing
 from clozeworks.engine.settings import Checkpointing, Evaluation, Logging, Training
 from clozeworks.families.family import published_sizes
@@ -208,3 +209,11 @@ def test_a_recipe_of_fine_tuning_that_is_not_touched_says_nothing(tmp_path):
     }
     plain = read_finetune_recipe(least)
     assert replace(read_finetune_recipe(path), task=plain.task) == plain
+
+
+@pytest.mark.parametrize("guide", ["tasks.md", "zh/tasks.md"])
+def test_the_guide_names_every_augmentation(guide):
+    text = (Path(__file__).parents[3] / "docs" / "guides" / guide).read_text(encoding="utf-8")
+    row = next(line for line in text.splitlines() if line.startswith("| `augment.kind="))
+    assert registry.specs(AugmentSpec).keys() <= set(re.findall(r"[a-z_]+", row))
+    assert "guess" not in row
