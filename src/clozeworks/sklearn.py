@@ -198,7 +198,11 @@ class TextClassifier(ClassifierMixin, _FinetunedEstimator):  # type: ignore[misc
             positions = {label: number for number, label in enumerate(self.classes_.tolist())}
             labels = [sorted({positions[_plain(label)] for label in each}) for each in y]
         else:
-            self.classes_, codes = np.unique(column_or_1d(y, warn=True), return_inverse=True)
+            column = column_or_1d(y, warn=True)
+            if (absent := np.flatnonzero(column != column)).size:  # NaN differs from itself
+                rule = "it must be a label; leave the row out"
+                raise InputError(f"y, row {absent[0]:,} is nan; {rule}.")
+            self.classes_, codes = np.unique(column, return_inverse=True)
             labels = codes.tolist()
         self._names = names_of = _label_names(self.classes_)
         if self._form == "one":

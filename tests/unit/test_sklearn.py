@@ -137,6 +137,10 @@ def test_numbers(settings):
     with pytest.raises(InputError) as error:
         fitted.fit(TEXTS, [np.nan, *numbers[1:]])
     assert str(error.value) == ("y, row 0 is nan; it must be a finite number; leave the row out.")
+    for labels in (np.array([1.0, 0.0, np.nan]), ["a", "b", np.nan]):
+        with pytest.raises(InputError) as error:
+            TextClassifier(**settings).fit(TEXTS[:3], np.asarray(labels, dtype=object))
+        assert str(error.value) == "y, row 2 is nan; it must be a label; leave the row out."
 
 
 def test_vectors_in_a_pipeline(model):
