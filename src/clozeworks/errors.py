@@ -140,10 +140,13 @@ def _edits(left: str, right: str) -> int:
 class UnknownName(ClozeworksError, LookupError):  # noqa: N818 (the name is the sentence)
     """A name that no file, part or published size answers to.
 
-    `propose` is False for a name that is known to be right, and to mean something else.
+    `propose` is what was meant, where that is known; False for a name that is known to be right,
+    and to mean something else.
     """
 
-    def __init__(self, what: str, name: str, known: Iterable[str], propose: bool = True) -> None:
+    def __init__(
+        self, what: str, name: str, known: Iterable[str], propose: bool | str = True
+    ) -> None:
         super().__init__(what, name, tuple(known), propose)
 
     def respelled(self, spell: Callable[[str], str]) -> "UnknownName":
@@ -158,7 +161,7 @@ class UnknownName(ClozeworksError, LookupError):  # noqa: N818 (the name is the 
             return str(self.args[0])
         what, name, known, propose = self.args
         names = sorted(known)
-        near = _meant(name, names) if propose else None
+        near = propose if isinstance(propose, str) else propose and _meant(name, names)
         hint = f" Did you mean {near!r}?" if near else ""
         return f"{what} is {shown(name)}; known: {', '.join(names)}.{hint}"
 
@@ -190,14 +193,6 @@ _ELSEWHERE = {
     "max_tokens": "max_new_tokens",
     "typical_p": "typical",
     "stop_strings": "stop",
-    "text-classification": "classify",
-    "sequence-classification": "classify",
-    "sentiment-analysis": "classify",
-    "token-classification": "tag",
-    "ner": "tag",
-    "question-answering": "answer",
-    "summarization": "text-to-text",
-    "translation": "text-to-text",
     "avg": "mean",
     "cls": "first",
 }

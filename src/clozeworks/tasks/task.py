@@ -640,7 +640,9 @@ def task_class(kind: str, where: str = "task") -> "type[Task[Any, Any]]":
     classes = task_classes()
     name = kind.replace("-", "_")
     if name not in classes:
-        raise UnknownName(where, kind, map(command_name, classes))
+        tags = ((command_name(each), cls) for each, cls in classes.items())
+        meant = (each for each, cls in tags if getattr(cls, "pipeline_tag", None) == kind)
+        raise UnknownName(where, kind, map(command_name, classes), next(meant, True))
     return classes[name]
 
 

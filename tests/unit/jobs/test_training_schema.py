@@ -132,6 +132,8 @@ def test_finetuning_settles_what_a_recipe_leaves_open():
     assert plan.message() == (
         "600 steps of 32 items (3 epochs); the learning rate rises to 3e-05 and falls to 0."
     )
+    part = FinetunePlan.of(read_finetune_recipe(FINETUNE, ["training.steps=2"]), 36, 1_000_000)
+    assert part.message().startswith("2 steps of 32 items (1.78 epochs); ")
 
 
 @pytest.mark.parametrize(

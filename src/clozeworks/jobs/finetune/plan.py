@@ -103,7 +103,7 @@ class FinetunePlan:
 
     def message(self) -> str:
         """What was chosen, in a sentence."""
-        often = "1 epoch" if self.epochs == 1 else f"{self.epochs:g} epochs"
+        often = "1 epoch" if self.epochs == 1 else f"{round(self.epochs, 2):g} epochs"
         peak, end = self.training.learning_rate, self.training.schedule.factor(*[self.steps] * 2)
         assert peak is not None
         ends = "stays there" if end == 1 else f"falls to {peak * end:g}"
