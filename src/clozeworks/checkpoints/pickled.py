@@ -12,13 +12,12 @@ import re
 import shutil
 import subprocess
 import sys
-import zipfile
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from clozeworks.checkpoints.pickle_protocol import with_known_protocol
 from clozeworks.checkpoints.whole_folder import check_target, fresh_folder, write_json
 from clozeworks.config import read_json
 from clozeworks.errors import CheckpointError, ClozeworksError
@@ -221,7 +220,8 @@ def child() -> None:
     _limit(size, seconds)
     _lock_down(source, target)
     try:
-        loaded = torch.load(source, map_location="cpu", weights_only=True)
+        known = with_known_protocol(source)
+        loaded = torch.load(known, map_location="cpu", weights_only=True)
         weights, notes = _weights_of(loaded, torch.Tensor)
         # A tensor that shares its memory with another is stored once more, as every reader wants.
         tensors = {name: tensor.detach().clone().contiguous() for name, tensor in weights.items()}
@@ -237,7 +237,7 @@ def child() -> None:
     except MemoryError:
         report = {"error": "it asks for more memory than such a file can need"}
     except BaseException as error:
-        report = {"error": _reason(error, _protocol(source))}
+        report = {"error": _reason(error)}
     print(json.dumps(report), flush=True)
 
 
@@ -263,25 +263,8 @@ def _weights_of(loaded: Any, tensor_type: type) -> tuple[dict[str, Any], list[st
     return weights, notes
 
 
-def _protocol(source: Path) -> int:
-    """The version of the pickle format in an archive of torch.save, whose own is 2."""
-    with suppress(zipfile.BadZipFile, OSError), zipfile.ZipFile(source) as archive:
-        for name in archive.namelist():
-            if name.endswith("/data.pkl"):
-                with archive.open(name) as file:
-                    start = file.read(2)
-                return start[1] if start[:1] == b"\x80" else 2
-    return 2
-
-
-def _reason(error: BaseException, protocol: int) -> str:
+def _reason(error: BaseException) -> str:
     text = " ".join(str(error).split())
-    if protocol > 2:
-        return (
-            f"it was saved with pickle protocol {protocol}, and torch's reader for tensors alone "
-            "knows 2, the one that torch.save uses; whoever made it can save it once more without "
-            "pickle_protocol"
-        )
     if match := re.search(r"GLOBAL (\S+)|Unsupported class (\S+)", text):
         named = match[1] or match[2]
         return f"it holds more than tensors ({named}), and what it holds could run code"
@@ -300,7 +283,7 @@ def _limit(size: int, seconds: float) -> None:
     except ImportError:  # Windows: the parent's time limit alone
         return
     bounds = {
-        resource.RLIMIT_DATA: 2 * _GIGABYTE + 4 * size,
+        resource.RLIMIT_DATA: 2 * _GIGABYTE + 5 * size,
         resource.RLIMIT_FSIZE: 2 * size + (64 << 20),
         resource.RLIMIT_CPU: int(seconds) + 1,
         resource.RLIMIT_CORE: 0,

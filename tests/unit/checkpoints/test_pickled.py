@@ -3,14 +3,17 @@
 import json
 import os
 import pickle
+import pickletools
 import shutil
 import zipfile
+from collections import OrderedDict
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
 import clozeworks as cw
+from clozeworks.checkpoints.pickle_protocol import rewritten
 from clozeworks.checkpoints.pickled import convert
 from clozeworks.errors import CheckpointError, OutputError
 
@@ -114,35 +117,55 @@ class Harmful:
         return (os.system, (f"touch {self.path}",))
 
 
-@pytest.mark.parametrize(
-    ("protocol", "why"),
-    [
-        (2, r"it holds more than tensors \(posix.system\)"),
-        (4, "saved with pickle protocol 4, and torch's reader"),
-    ],
-)
-def test_a_file_that_would_run_a_program_runs_none(pickled, tmp_path, protocol, why):
+@pytest.mark.parametrize("protocol", [2, 4])
+def test_a_file_that_would_run_a_program_runs_none(pickled, tmp_path, protocol):
     mark = tmp_path / "was-here"
 
     def save(weights, path):
         torch.save({"a": torch.ones(2), "b": Harmful(mark)}, path, pickle_protocol=protocol)
 
     folder, _ = pickled(save)
-    with pytest.raises(CheckpointError, match=why):
+    with pytest.raises(CheckpointError, match=r"it holds more than tensors \(posix.system\)"):
         convert(folder, tmp_path / "out")
     assert not mark.exists() and not (tmp_path / "out").exists()
 
 
-def test_another_protocol_is_named_and_is_no_damage(pickled, tmp_path):
-    folder, _ = pickled(lambda weights, path: torch.save(weights, path, pickle_protocol=4))
-    with pytest.raises(CheckpointError) as caught:
-        convert(folder, tmp_path / "out")
-    assert str(caught.value) == (
-        f"{folder / 'pytorch_model.bin'} cannot be converted: it was saved with pickle protocol 4, "
-        "and torch's reader for tensors alone knows 2, the one that torch.save uses; whoever made "
-        "it can save it once more without pickle_protocol; get the model from a source that offers "
-        "safetensors."
-    )
+def test_a_newer_protocol_is_read(pickled, tmp_path):
+    def save(weights, path):
+        state = {"state_dict": OrderedDict(weights), "epoch": 2**70, "note": "é" * 300}
+        torch.save(state, path, pickle_protocol=4)
+
+    folder, weights = pickled(save)
+    done = convert(folder, tmp_path / "out")
+    assert done.notes == ("The weights were under the key 'state_dict'; the rest was left out.",)
+    found = load_file(tmp_path / "out" / "model.safetensors")
+    assert found.keys() == weights.keys()
+    assert all(torch.equal(found[name], weights[name]) for name in weights)
+
+
+VALUE = {"a": [1, -2, 2**40, 1.5, None, True, (), ("x",), "x", b"y"], "x": OrderedDict(x="é\ud800")}
+
+
+@pytest.mark.parametrize("protocol", range(2, 6))
+def test_a_rewritten_pickle_means_the_same(protocol):
+    data = rewritten(pickle.dumps(VALUE, protocol))
+    assert pickle.loads(data) == VALUE
+    assert max(opcode.proto for opcode, _, _ in pickletools.genops(data)) <= 3  # of bytes
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x80\x04\x93.",  # a global without names
+        b"\x80\x04K\x01\x8c\x01a\x93.",  # one named by a number
+        b"\x80\x04\x8c\x03a\nb\x8c\x01c\x93.",  # a name of two lines
+        b"\x80\x04\x8c\xffa.",
+        b"",
+    ],
+)
+def test_a_pickle_that_cannot_be_taken_apart(data):
+    with pytest.raises(ValueError):
+        rewritten(data)
 
 
 def test_weights_of_sub_folders_are_converted_or_named(pickled, tmp_path):
