@@ -240,6 +240,18 @@ def largest_file() -> Callable[[int], AbstractContextManager[None]]:
     return limited
 
 
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 256 kB, where one can be had."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", place]
+    if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("no disk can be mounted here")
+    yield place
+    subprocess.run(["umount", "-l", place], check=True)
+
+
 @pytest.fixture(scope="session")
 def small_corpus(made_up: Callable[[int], str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A corpus with both parts, for runs of a few steps; copy it before changing it."""

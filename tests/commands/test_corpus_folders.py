@@ -292,18 +292,6 @@ def test_a_full_disk(command, build, tmp_path, monkeypatch, hashes, wanted):
     assert hashes(out) == hashes(tmp_path / "whole")
 
 
-@pytest.fixture
-def small_disk(tmp_path):
-    """A disk of 256 kB, where one can be had."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", place]
-    if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("no disk can be mounted here")
-    yield place
-    subprocess.run(["umount", "-l", place], check=True)
-
-
 def test_a_disk_that_is_really_full(command, build, source, small_disk, made_up):
     source.write_text("\n\n".join(map(made_up, range(3000))))
     outcome = command(*build(out=small_disk / "out"))

@@ -6,6 +6,7 @@ memory, time and the size of what it writes, and a hook that refuses the network
 every file but its output.
 """
 
+import errno
 import json
 import os
 import re
@@ -30,6 +31,8 @@ _MOST_SECONDS = 1800.0
 # Keys under which training programs keep the weights beside other things.
 _WRAPPERS = ("state_dict", "model_state_dict", "model", "module")
 _GIGABYTE = 1 << 30
+# What the system says when there is no more room, on the disk or for this person.
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True)
@@ -165,6 +168,7 @@ def _convert_in_child(source: Path, target: Path, max_seconds: float) -> dict[st
 
     Raises:
         CheckpointError: If it could not; the message says why.
+        OSError: If what it read could not be written.
     """
     command = [
         sys.executable,
@@ -200,6 +204,8 @@ def _convert_in_child(source: Path, target: Path, max_seconds: float) -> dict[st
         report = {}
     if done.returncode == 0 and "names" in report:
         return report
+    if "unwritten" in report:  # the folder's fault, not the file's
+        raise OSError(report["unwritten"], os.strerror(report["unwritten"]))
     why = report.get("error") or (
         f"the reading process ended with code {done.returncode}, as it does when it needs more "
         "memory than such weights take"
@@ -213,7 +219,8 @@ def child() -> None:
     """Runs in the child process: reads one pickle, writes one safetensors file, reports as JSON."""
     source, target, seconds = Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3])
     import torch  # what needs many files is imported before the limits
-    from safetensors.torch import save_file
+
+    from clozeworks.storage.tensor_file import write_tensors
 
     torch.zeros(1).clone()
     size = source.stat().st_size
@@ -225,8 +232,7 @@ def child() -> None:
         weights, notes = _weights_of(loaded, torch.Tensor)
         # A tensor that shares its memory with another is stored once more, as every reader wants.
         tensors = {name: tensor.detach().clone().contiguous() for name, tensor in weights.items()}
-        save_file(tensors, target, metadata={"format": "pt"})
-        target.chmod(0o666 & ~_umask())
+        write_tensors(target, tensors, {"format": "pt"})
         report: dict[str, Any] = {
             "names": list(tensors),
             "size": sum(each.numel() * each.element_size() for each in tensors.values()),
@@ -238,6 +244,8 @@ def child() -> None:
         report = {"error": "it asks for more memory than such a file can need"}
     except BaseException as error:
         report = {"error": _reason(error)}
+        if isinstance(error, OSError) and error.errno in _FULL:
+            report = {"unwritten": error.errno}
     print(json.dumps(report), flush=True)
 
 
@@ -311,9 +319,3 @@ def _lock_down(source: Path, target: Path) -> None:
                 raise PermissionError("nothing but the converted weights is written")
 
     sys.addaudithook(hook)
-
-
-def _umask() -> int:
-    value = os.umask(0)
-    os.umask(value)
-    return value

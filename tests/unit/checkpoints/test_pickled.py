@@ -168,6 +168,17 @@ def test_a_pickle_that_cannot_be_taken_apart(data):
         rewritten(data)
 
 
+def test_a_full_disk_is_no_fault_of_the_file(pickled, small_disk):
+    folder, _ = pickled(as_zip)
+    with pytest.raises(OutputError) as caught:
+        convert(folder, small_disk / "out")
+    assert str(caught.value) == (
+        f"{small_disk / 'out'} could not be written (No space left on device); nothing was "
+        "changed; fix this, or choose another place."
+    )
+    assert not list(small_disk.iterdir())
+
+
 def test_weights_of_sub_folders_are_converted_or_named(pickled, tmp_path):
     folder, _ = pickled(as_zip)
     for name in ("2_Dense", "onnx"):
