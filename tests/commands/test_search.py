@@ -311,3 +311,46 @@ def test_verify_compares_every_byte(command, folder):
     assert f"{folder} is an index, whose files are made by" in (
         command("verify", folder, "--accept").err
     )
+
+
+def test_ctrl_c_keeps_what_is_done(command, searched_model, made_up, tmp_path, monkeypatch):
+    from clozeworks.jobs.search.embedding import SentenceEmbedder
+
+    text, out = tmp_path / "texts.txt", tmp_path / "index"
+    text.write_text("\n".join(made_up(n) for n in range(30)), encoding="utf-8")
+    embed, chunks = SentenceEmbedder.documents, []
+
+    def stopping(self, documents):
+        chunks.append(len(documents))
+        if len(chunks) == 3:
+            raise KeyboardInterrupt
+        return embed(self, documents)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("clozeworks.data.chunks.CHUNK_ITEMS", 10)
+        patch.setattr(SentenceEmbedder, "documents", stopping)
+        stopped = command("index", text, "-m", searched_model, "-o", out)
+    assert stopped.code == 130
+    sentence = f"Stopped. {out} holds 20 documents. Run the same command again to go on.\n"
+    assert stopped.err.endswith(sentence)
+    early = command("search", out, "the cat")
+    assert early.code == 0 and f"{out} is not complete: it holds 20 documents so far" in early.err
+    assert "10 embedded, 20 known" in command("index", text, "-o", out).err
+
+
+def test_a_full_disk_is_a_sentence(command, searched_model, rows, folder, monkeypatch):
+    from clozeworks.search import shard
+
+    def full(path, arrays):
+        with shard.atomic_file(path):
+            raise OSError(28, "No space left on device")
+
+    rows.write_text(json.dumps({"_id": "z", "text": "A new text."}) + "\n", encoding="utf-8")
+    monkeypatch.setattr(shard, "write_arrays", full)
+    outcome = command("index", rows, "--column", "text", "-o", folder)
+    assert outcome.code == 2
+    kept, complaint = outcome.err.splitlines()
+    assert kept == f"{folder} holds 4 documents."
+    assert "shard-000001.safetensors could not be written: No space left on device" in complaint
+    monkeypatch.undo()
+    assert "1 embedded" in command("index", rows, "--column", "text", "-o", folder).err

@@ -119,6 +119,10 @@ OUT = ("--out", "{work}/out.jsonl")
 KINDS = {
     "fill": Kind(("fill", "{made}/bert", "{made}/gaps.txt", "--json")),
     "embed": answering("embed", "--out", "{work}/out.npy"),
+    "index": Kind(
+        ("index", "{made}/long.txt", "--model", "{made}/bert", "--out", "{work}/out"),
+        kept=(".lock",),
+    ),
     "classify": answering("classify", *OUT),
     "tag": answering("tag", *OUT),
     "generate": answering("generate", "--max-new-tokens", "8", *OUT),

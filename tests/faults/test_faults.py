@@ -11,7 +11,7 @@ import pytest
 HERE = Path(__file__).parent
 SOURCE = HERE.parents[1] / "src"
 AREAS = "checkpoints cli compress core data engine families generate inference jobs language_model"
-AREAS += " objectives runs runtime storage tasks text"
+AREAS += " objectives runs runtime search storage tasks text"
 
 
 def module(name):
