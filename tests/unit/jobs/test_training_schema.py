@@ -236,6 +236,18 @@ def test_an_old_name_is_answered_with_the_new_one(old):
     assert str(caught.value) == f"{old} is called {RENAMED[old]} now; rename it."
 
 
+def test_an_old_default_does_no_harm():
+    recipe = {**PRETRAIN, "logging": {"every_steps": 3, "tensorboard": False}}
+    assert read_recipe(recipe).logging == Logging(every_steps=3)
+    assert recipe["logging"]["tensorboard"] is False
+    recipe["logging"]["tensorboard"] = True
+    with pytest.raises(SettingError) as caught:
+        read_recipe(recipe)
+    assert str(caught.value) == (
+        'logging.tensorboard is called logging.trackers=["tensorboard"] now; rename it.'
+    )
+
+
 def test_an_old_name_deep_inside_an_objective_is_answered_with_the_new_one():
     part = {"kind": "masked_lm", "arrangement": {"kind": "blocks"}}
     with pytest.raises(SettingError) as caught:

@@ -192,6 +192,9 @@ def changed(source: Path | str | dict[str, Any], changes: Sequence[str]) -> dict
     make_way(data, changes_alone)
     for change in changes:
         _override(data, change)
+    logging = data.get("logging")
+    if isinstance(logging, dict) and logging.get("tensorboard") is False:
+        del logging["tensorboard"]  # Compat: recipes that `init` wrote before state this default
     refuse_renamed(data)
     return data
 
