@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
-from clozeworks.arrays import BoolArray, Float32Array, Int64Array
+from clozeworks.arrays import BoolArray, Float32Array, Int64Array, Uint32Array
 from clozeworks.errors import InputError
 from clozeworks.search.bm25 import Postings
 from clozeworks.search.documents import HASH_BYTES, IndexedDocument, PassageSpan, hash_of
@@ -30,6 +30,7 @@ from clozeworks.storage.atomic import atomic_file
 from clozeworks.storage.flat_arrays import StoredArray, stored_arrays
 
 SUFFIX = ".safetensors"
+HashName = Literal["text_hashes", "id_hashes"]
 
 
 @dataclass(frozen=True)
@@ -102,8 +103,8 @@ def write_shard(
         "passage_documents": np.repeat(np.arange(len(documents), dtype=np.uint32), counts),
         "passage_begins": np.ascontiguousarray(spans[:, 0]),
         "passage_ends": np.ascontiguousarray(spans[:, 1]),
-        "hashes": _bytes(document.text_hash for document in documents),
-        "id_hashes": _bytes(hash_of(document.id) for document in documents),
+        **_hashes("text_hashes", [document.text_hash for document in documents]),
+        **_hashes("id_hashes", [hash_of(document.id) for document in documents]),
         **_strings("id", [document.id for document in documents]),
         **_strings("text", [document.text for document in documents]),
         **_strings("record", [document.record() for document in documents]),
@@ -123,6 +124,13 @@ def write_arrays(path: Path, arrays: dict[str, NDArray[Any]]) -> FileNote:
 
 def _bytes(parts: Any) -> NDArray[np.uint8]:
     return np.frombuffer(b"".join(parts), np.uint8)
+
+
+def _hashes(name: str, digests: Sequence[bytes]) -> dict[str, NDArray[Any]]:
+    """Hashes as they come, and in which order they ascend."""
+    flat = _bytes(digests)
+    order = np.argsort(flat.view(f"S{HASH_BYTES}"), kind="stable")
+    return {name: flat, f"{name}_order": order.astype(np.uint32)}
 
 
 def _strings(name: str, texts: Sequence[str]) -> dict[str, NDArray[Any]]:
@@ -225,12 +233,12 @@ class IndexShard:
         return flat.reshape(count, self.width)
 
     @cached_property
-    def owners(self) -> Int64Array:
+    def owners(self) -> Uint32Array:
         """The document of each passage, (P,)."""
+        owners: Uint32Array
         owners = self._mapped.array("passage_documents", np.uint32, self.note.passages)
-        owners = owners.astype(np.int64)
-        counts = np.bincount(owners, minlength=self.note.documents)
-        if len(counts) != self.note.documents or (np.diff(owners) < 0).any() or not counts.all():
+        steps = np.diff(owners.astype(np.int64), prepend=-1)
+        if not ((steps == 0) | (steps == 1)).all() or owners[-1] != self.note.documents - 1:
             raise self._mapped.damaged("its passages are out of order")
         return owners
 
@@ -254,14 +262,24 @@ class IndexShard:
             raise mapped.damaged(fault)
         return found
 
-    def hashes(self, name: str) -> NDArray[np.bytes_]:
-        """The hash of each text, or for "id_hashes" of each id, (D,).
+    def hashes(self, name: HashName) -> NDArray[np.bytes_]:
+        """The hash of each text or id, (D,).
 
         Two are equal as numpy's strings if and only if all their bytes are: none is shorter.
         """
         count = self.note.documents
         flat = self._mapped.array(name, np.uint8, count * HASH_BYTES)
         return flat.view(f"S{HASH_BYTES}")
+
+    def find(self, name: HashName, wanted: NDArray[np.bytes_]) -> Int64Array:
+        """The row of each wanted hash; -1 where there is none."""
+        hashes = self.hashes(name)
+        order = self._mapped.array(f"{name}_order", np.uint32, self.note.documents)
+        rows = order.astype(np.int64)
+        if int(rows.max()) >= len(hashes):
+            raise self._mapped.damaged(f"the order of its {name} is not one")
+        places = np.minimum(np.searchsorted(hashes, wanted, sorter=rows), len(hashes) - 1)
+        return np.where(hashes[rows[places]] == wanted, rows[places], -1)
 
     def id(self, row: int) -> str:
         """The id of a document."""
@@ -288,7 +306,7 @@ class IndexShard:
 
     def passages(self, row: int) -> slice:
         """Which passages are those of a document."""
-        begin, end = np.searchsorted(self.owners, [row, row + 1])
+        begin, end = np.searchsorted(self.owners, np.array([row, row + 1], np.uint32))
         return slice(int(begin), int(end))
 
     def span(self, passage: int) -> PassageSpan:

@@ -21,8 +21,10 @@ from clozeworks.search.filters import Condition
 from clozeworks.search.neighbours import NeighbourGraph
 from clozeworks.search.shard import IndexShard, MappedArrays
 from clozeworks.search.state import CodingNote, IndexState, read_state
+from clozeworks.search.terms import terms_of
 from clozeworks.search.top_k import VectorBlock, dot_products, top_k
 
+_TRIES = 5
 # From queries and a number to that many passages of each query, and their scores.
 Nearest = Callable[[Float32Array, int], list[tuple[Int64Array, Float32Array]]]
 
@@ -126,7 +128,7 @@ class DocumentStore:
     def by_words(
         self, query: str, k: int, matching: Sequence[BoolArray] | None = None
     ) -> list[Ranking]:
-        """The documents with the words of a query, by BM25; the passage is the first one."""
+        """The documents with the words of a query, by BM25."""
         alive = [shard.alive for shard in self.shards]
         for shard in self.shards:
             shard.check()
@@ -141,8 +143,9 @@ class DocumentStore:
             zip(positions.tolist(), scores.tolist(), strict=True),
             key=lambda found: (-found[1], self.document_id(found[0])),
         )
+        terms = set(terms_of(query))
         return [
-            Ranking(position, score, self._first_passage(position))
+            Ranking(position, score, self._passage_with(terms, position))
             for position, score in ranked[:k]
         ]
 
@@ -314,10 +317,18 @@ class DocumentStore:
         row = int(self.shards[number].owners[passage - self._passages[number]])
         return int(self._documents[number]) + row
 
-    def _first_passage(self, position: int) -> int:
-        number = int(np.searchsorted(self._documents, position, side="right")) - 1
-        row = position - int(self._documents[number])
-        return int(self._passages[number]) + int(self.shards[number].passages(row).start)
+    def _passage_with(self, terms: set[str], position: int) -> int:
+        """The passage of a document that has the most of some terms; of equal ones the first."""
+        passages = self.passages_of(position)
+        if len(passages) == 1:
+            return passages[0]
+        text = self.document(position).text
+        spans = [shard.span(row) for shard, row in map(self._passage_place, passages)]
+        common = [len(terms.intersection(terms_of(text[begin:end]))) for begin, end in spans]
+        return passages[common.index(max(common))]
+
+    def _passage_place(self, passage: int) -> tuple[IndexShard, int]:
+        return self._place(self._passages, passage)
 
     def passages_of(self, position: int) -> list[int]:
         """The passages of a document."""
@@ -368,6 +379,22 @@ def _checked(
         return scores(queries)
 
     return checked
+
+
+def open_store(folder: Path) -> DocumentStore:
+    """Opens an index, also while another program writes it.
+
+    Raises:
+        InputError: If it is not an index, or damaged.
+    """
+    for _ in range(_TRIES):
+        state = read_state(folder)
+        try:
+            return DocumentStore(folder, state)
+        except InputError:
+            if read_state(folder) == state:
+                raise  # else a shard was replaced since the state was read
+    return DocumentStore(folder)
 
 
 def check_store(store: DocumentStore) -> None:

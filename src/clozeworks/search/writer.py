@@ -2,7 +2,7 @@
 
 Only new texts are embedded: the vectors of a text that is or was in one of the shards are copied.
 After each shard the index is written down, so whoever stops the work keeps what is written, and the
-same call goes on with what is missing. Memory holds one shard and the hashes of all documents.
+same call goes on with what is missing. Memory holds one shard; hashes are looked up on disk.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,13 +13,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from clozeworks.arrays import Float32Array, Int64Array
+from clozeworks.arrays import Float32Array, Uint64Array
 from clozeworks.data.chunks import in_chunks
 from clozeworks.search.codes import CodeKind, Coding, coding_class
 from clozeworks.search.documents import HASH_BYTES, IndexedDocument, PassageSpan, hash_of
 from clozeworks.search.neighbours import write_neighbours
 from clozeworks.search.shard import (
     SUFFIX,
+    HashName,
     IndexShard,
     ShardNote,
     removed_bits,
@@ -60,20 +61,6 @@ class AddedCounts:
     """Documents that were removed."""
 
 
-class _Sorted:
-    """Hashes in ascending order, and the row of each."""
-
-    def __init__(self, hashes: Hashes) -> None:
-        self._order = np.argsort(hashes, kind="stable")
-        self._hashes = hashes[self._order]
-
-    def find(self, wanted: Hashes) -> Int64Array:
-        """The row of each wanted hash; -1 where there is none."""
-        places = np.searchsorted(self._hashes, wanted)
-        inside = np.minimum(places, len(self._hashes) - 1)
-        return np.where(self._hashes[inside] == wanted, self._order[inside], -1)
-
-
 class IndexWriter:
     """An index that is being written.
 
@@ -85,18 +72,8 @@ class IndexWriter:
     def __init__(self, folder: Path, state: IndexState) -> None:
         self.folder = folder
         self.state = state
-        self._shards: list[IndexShard] = []
-        self._ids: list[_Sorted] = []
-        self._texts: list[_Sorted] = []
-        for note in state.shards:
-            self._open(note)
+        self._shards = [IndexShard(folder, note, state.width) for note in state.shards]
         self._begin()
-
-    def _open(self, note: ShardNote) -> None:
-        shard = IndexShard(self.folder, note, self.state.width)
-        self._shards.append(shard)
-        self._ids.append(_Sorted(shard.hashes("id_hashes")))
-        self._texts.append(_Sorted(shard.hashes("hashes")))
 
     def _begin(self) -> None:
         """Begins a shard."""
@@ -122,12 +99,17 @@ class IndexWriter:
             progress: Called with the number of documents that are done.
         """
         self._note_complete(False)
-        for chunk in in_chunks(documents, lambda document: len(document.text)):
-            self._add(chunk, embed, counts)
-            counts.documents += len(chunk)
-            progress(counts.documents)
-            if self._is_full():
+        try:
+            for chunk in in_chunks(documents, lambda document: len(document.text)):
+                self._add(chunk, embed, counts)
+                counts.documents += len(chunk)
+                progress(counts.documents)
+                if self._is_full():
+                    self.flush()
+        except BaseException as error:
+            if not isinstance(error, OSError):  # a full disk would only complain once more
                 self.flush()
+            raise
 
     def finish(self, codes: CodeKind | None = None, neighbours: bool = False) -> None:
         """Writes what is held, joins small shards, and notes that nothing is missing.
@@ -196,14 +178,14 @@ class IndexWriter:
 
     def remove(self, ids: Sequence[str]) -> int:
         """Removes the documents with ids; returns how many there were."""
-        rows = self._find(self._ids, np.array([*map(hash_of, ids)], _HASHES), alive=True)
+        rows = self._find("id_hashes", np.array([*map(hash_of, ids)], _HASHES))
         return self._drop([place for place in rows if place is not None])
 
-    def keep_only(self, hashes: Hashes) -> int:
-        """Removes documents whose id has none of some hashes; returns how many there were."""
+    def keep_only(self, beginnings: Uint64Array) -> int:
+        """Removes documents whose id's hash begins otherwise; returns how many there were."""
         gone = []
         for number, shard in enumerate(self._shards):
-            there = np.isin(shard.hashes("id_hashes"), hashes)
+            there = np.isin(shard.hashes("id_hashes").view(np.uint64)[::2], beginnings)
             gone += [(number, row) for row in np.flatnonzero(shard.alive & ~there).tolist()]
         return self._drop(gone)
 
@@ -217,8 +199,8 @@ class IndexWriter:
     ) -> None:
         ids = np.array([hash_of(document.id) for document in chunk], _HASHES)
         texts = np.array([document.text_hash for document in chunk], _HASHES)
-        there = self._find(self._ids, ids, alive=True)
-        known = self._find(self._texts, texts, alive=False)
+        there = self._find("id_hashes", ids)
+        known = self._find("text_hashes", texts)
         wanted = [
             number
             for number, document in enumerate(chunk)
@@ -262,7 +244,7 @@ class IndexWriter:
         if place is None:
             return False
         shard, row = self._shards[place[0]], place[1]
-        if shard.hashes("hashes")[row] != digest:
+        if shard.hashes("text_hashes")[row] != digest:
             return False
         return shard.record(row)[0] == document.columns
 
@@ -338,10 +320,7 @@ class IndexWriter:
         self.state = replace(self.state, shards=shards, next_shard=after)
         write_state(self.folder, self.state)
         self._shards = [self._shards[number] for number in kept]
-        self._ids = [self._ids[number] for number in kept]
-        self._texts = [self._texts[number] for number in kept]
-        for note in new:
-            self._open(note)
+        self._shards += [IndexShard(self.folder, note, self.state.width) for note in new]
 
     def _compact(self) -> None:
         """Joins small shards, and writes anew those of which more than half was removed."""
@@ -368,16 +347,17 @@ class IndexWriter:
                 total, thin = total + alive, thin or thinned
         return group if len(group) > 1 or thin else []
 
-    def _find(
-        self, tables: Sequence[_Sorted], hashes: Hashes, *, alive: bool
-    ) -> list[tuple[int, int] | None]:
-        """The shard and row that has each hash; None where none has."""
+    def _find(self, name: HashName, hashes: Hashes) -> list[tuple[int, int] | None]:
+        """The shard and row that has each hash; None where none has.
+
+        An id must be that of a document that counts; a text may be one that was removed.
+        """
         found: list[tuple[int, int] | None] = [None] * len(hashes)
-        for number, table in enumerate(tables):
-            rows = table.find(hashes)
+        for number, shard in enumerate(self._shards):
+            rows = shard.find(name, hashes)
             for index in np.flatnonzero(rows >= 0).tolist():
                 row = int(rows[index])
-                if not alive or self._shards[number].alive[row]:
+                if name == "text_hashes" or shard.alive[row]:
                     found[index] = (number, row)
         return found
 

@@ -158,8 +158,12 @@ class SentenceEmbedder:
     ) -> tuple[list[list[PassageSpan]], Float32Array]:
         """The passages of documents, and their vectors."""
         tokenizer = self.model.tokenizer
-        special = len(tokenizer.encode([self.document_prompt or "a"])[0])
-        most = max(1, self.passage_tokens - special + (0 if self.document_prompt else 1))
+        most = self.passage_tokens - len(tokenizer.encode([self.document_prompt])[0])
+        if most < 1:
+            rule = (
+                f"the prompt {self.document_prompt!r} and special tokens leave no room for a text"
+            )
+            raise SettingError("passage_tokens", self.passage_tokens, rule, "raise it")
         passages = passages_of([document.text for document in documents], tokenizer, most)
         texts = [
             document.text[begin:end]

@@ -29,7 +29,7 @@ from clozeworks.search.state import (
     read_state,
     write_state,
 )
-from clozeworks.search.store import DocumentStore, Ranking
+from clozeworks.search.store import DocumentStore, Ranking, open_store
 from clozeworks.search.writer import AddedCounts, IndexWriter, writing
 from clozeworks.storage.locks import locked
 
@@ -96,7 +96,7 @@ class Index:
 
     def __init__(self, folder: Path, model: LanguageModel | None = None) -> None:
         self.folder = folder
-        self._store = DocumentStore(folder)
+        self._store = open_store(folder)
         self._given = model
 
     @classmethod
@@ -210,7 +210,7 @@ class Index:
         with writing(self.folder, read_state(self.folder)) as writer:
             writer.add(source, self.embedder.documents, counts)
             writer.finish()
-        self._store = DocumentStore(self.folder)
+        self._store = open_store(self.folder)
         return counts
 
     def remove(self, ids: str | Sequence[str]) -> int:
@@ -222,7 +222,7 @@ class Index:
         with writing(self.folder, read_state(self.folder)) as writer:
             count = writer.remove([ids] if isinstance(ids, str) else list(ids))
             writer.finish()
-        self._store = DocumentStore(self.folder)
+        self._store = open_store(self.folder)
         return count
 
     @overload
@@ -394,18 +394,14 @@ def build_index(
             write_state(out, new)
         embedder = SentenceEmbedder.for_index(model, state, settings.batch_tokens)
         writer = IndexWriter(out, state)
-        try:
-            writer.add(
-                documents,
-                embedder.documents,
-                counts,
-                lambda done: progress(done, counted.count),
-            )
-        except (KeyboardInterrupt, SystemExit):
-            writer.flush()
-            raise
+        writer.add(
+            documents,
+            embedder.documents,
+            counts,
+            lambda done: progress(done, counted.count),
+        )
         if prune:
-            counts.removed = writer.keep_only(counted.hashes)
+            counts.removed = writer.keep_only(counted.beginnings)
         writer.finish(settings.codes, settings.neighbours)
     return Index(out, model), counts
 

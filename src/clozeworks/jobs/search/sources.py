@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from clozeworks.arrays import Uint64Array
 from clozeworks.data.files.documents import Documents, read_documents
 from clozeworks.data.files.encodings import check_characters
 from clozeworks.data.files.fields import (
@@ -30,7 +31,6 @@ from clozeworks.data.files.texts import check_header
 from clozeworks.data.labelled.in_memory import prediction_rows
 from clozeworks.errors import InputError
 from clozeworks.search.documents import IndexedDocument, hash_of
-from clozeworks.search.writer import Hashes
 
 ID_COLUMNS = ("id", "_id")
 
@@ -212,8 +212,8 @@ class CountedDocuments:
     """What a first look at documents found out."""
 
     count: int
-    hashes: Hashes
-    """Those of their ids."""
+    beginnings: Uint64Array
+    """The first 8 bytes of the hash of each id."""
 
 
 def count_documents(documents: DocumentSource) -> CountedDocuments:
@@ -222,12 +222,11 @@ def count_documents(documents: DocumentSource) -> CountedDocuments:
     Raises:
         InputError: If one cannot be used, or two have the same id.
     """
-    digests, count = array("B"), 0
+    digests = array("Q")
     for document in documents:
-        digests.frombytes(hash_of(document.id))
-        count += 1
-    hashes: Hashes = np.frombuffer(digests.tobytes(), "S16")
-    if len(np.unique(hashes)) < count:
+        digests.frombytes(hash_of(document.id)[:8])
+    beginnings = np.frombuffer(digests, np.uint64)
+    if len(np.unique(beginnings)) < len(beginnings):
         seen: dict[bytes, str] = {}
         for document in documents:
             digest = hash_of(document.id)
@@ -238,4 +237,4 @@ def count_documents(documents: DocumentSource) -> CountedDocuments:
                     "with --id-column."
                 )
             seen[digest] = document.source_location
-    return CountedDocuments(count, hashes)
+    return CountedDocuments(len(beginnings), beginnings)
