@@ -27,6 +27,7 @@ from clozeworks import registry
 from clozeworks.arrays import Float32Array
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
+from clozeworks.core.heads.sentence_vectors import VectorStep
 from clozeworks.core.layout import Layout
 from clozeworks.core.loss import LossTerm
 from clozeworks.core.model import Model
@@ -109,6 +110,8 @@ class StatedVectors:
     """How texts become vectors, as a model folder states it."""
 
     pooling: tuple[str, ...]
+    steps: tuple[VectorStep, ...]
+    """What happens after pooling."""
     normalize: bool
     max_length: int | None
     """The most tokens of a text; None for what the model takes."""

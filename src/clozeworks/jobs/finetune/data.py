@@ -210,6 +210,7 @@ def note_in_folder(ready: Prepared, start: LanguageModel) -> None:
         checkpoint.pooling = replace(
             checkpoint.pooling,
             modes=vectors.pooling,
+            steps=vectors.steps,
             normalize=vectors.normalize,
             max_length=length,
             stated=True,

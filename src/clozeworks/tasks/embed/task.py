@@ -25,7 +25,14 @@ from clozeworks import registry
 from clozeworks.arrays import Float32Array
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
-from clozeworks.core.heads.pooling import check_modes, pool
+from clozeworks.core.heads.pooling import pool
+from clozeworks.core.heads.sentence_vectors import NAME as SENTENCE
+from clozeworks.core.heads.sentence_vectors import (
+    TF_IDF,
+    SentenceVectors,
+    VectorStep,
+    check_poolings,
+)
 from clozeworks.core.layout import Layout
 from clozeworks.core.loss import Loss
 from clozeworks.core.model import Model
@@ -122,7 +129,11 @@ class Embed(Task[EmbedItem, Embedded]):
     """What vectors cost; what suits the rows if not given."""
     pooling: tuple[str, ...] = ()
     """How the tokens of a text become its vector: first, mean, max, mean_sqrt_length,
-    weighted_mean, last; several are put side by side. As the model folder says if not given."""
+    weighted_mean, last, several of them side by side; or attention_mean, whose weights are learned.
+    As the model folder says if not given."""
+    steps: tuple[VectorStep, ...] | None = None
+    """What happens to a vector after pooling, such as {kind = "dense", width = 256}; as the model
+    folder says if not given."""
     normalize: bool = True
     """Whether saved models scale vectors to length 1."""
     query_prompt: str = ""
@@ -135,7 +146,11 @@ class Embed(Task[EmbedItem, Embedded]):
 
     def __post_init__(self) -> None:
         if self.pooling:
-            check_modes(self.pooling)
+            check_poolings(self.pooling)
+        if self.pooling == (TF_IDF,):
+            rule = "its weights are counted, not learned"
+            advice = "teach with mean, and use tf_idf_mean on the model that comes out"
+            raise SettingError("pooling", TF_IDF, rule, advice)
         if self.windows.keep == "all":
             rule = "a text has one vector, so it is read in one window"
             raise SettingError("windows.keep", "all", rule, "use first, last or both")
@@ -166,8 +181,9 @@ class Embed(Task[EmbedItem, Embedded]):
                 raise SettingError("loss", None, rule, "name one: task.loss.kind=…")
             chosen["loss"] = {"kind": USUAL_LOSSES[kind]}
         task: Embed = settings_reader.read(Task, chosen, "task")
-        assert task.loss is not None
-        if kind not in task.loss.takes:
+        loss = task.loss
+        assert loss is not None
+        if kind not in loss.takes:
             able = [
                 name
                 for name, each in registry.specs(EmbeddingLoss).items()
@@ -175,22 +191,38 @@ class Embed(Task[EmbedItem, Embedded]):
             ]
             rule = f"the rows hold {KINDS[kind]}"
             advice = f"use {' or '.join(sorted(able))}" if able else "give other rows"
-            raise SettingError("loss.kind", registry.kind(type(task.loss)), rule, advice)
+            raise SettingError("loss.kind", registry.kind(type(loss)), rule, advice)
         train: Sequence[EmbedItem] = data.train.items
-        messages = [f"The rows hold {KINDS[kind]}: the loss is {registry.kind(type(task.loss))}."]
+        messages = [f"The rows hold {KINDS[kind]}: the loss is {registry.kind(type(loss))}."]
         train, more = _rows_for(train, kind)
         dev, about_dev = _measurable(data.dev.items)
-        pooling = task.pooling or tuple(data.model.pooling.modes)
-        width = data.model.blueprint.width * len(pooling)
-        loss = task.loss.settled_by(train).fitted_to(width)
-        task = replace(task, loss=loss, pooling=pooling)
+        own = data.model.pooling
+        pooling = task.pooling or tuple(own.modes)
+        steps = own.steps if task.steps is None and pooling == own.modes else task.steps or ()
+        task = replace(task, pooling=pooling, steps=steps)
+        loss = loss.settled_by(train).fitted_to(task.width(data.model.blueprint))
+        task = replace(task, loss=loss)
         return Prepared(task, train, dev, (*messages, *more, *about_dev), vectors=task.stated())
+
+    @property
+    def chain(self) -> SentenceVectors:
+        """From hidden states to vectors, but for the last scaling, which losses do themselves."""
+        return SentenceVectors(modes=self.pooling or ("mean",), steps=self.steps or ())
+
+    def width(self, blueprint: Blueprint) -> int:
+        """How many dimensions a vector has."""
+        width = blueprint.width * len(self.chain.modes)
+        for step in self.chain.steps:
+            width = step.output(width)
+        return width
 
     def stated(self) -> StatedVectors:
         """What a model folder states about its vectors."""
         prompts = {"query": self.query_prompt, "document": self.document_prompt}
         said = {name: prompt for name, prompt in prompts.items() if prompt}
-        return StatedVectors(self.pooling, self.normalize, self.windows.length, said)
+        return StatedVectors(
+            self.chain.modes, self.chain.steps, self.normalize, self.windows.length, said
+        )
 
     @classmethod
     def without_training(cls, blueprint: Any) -> "Embed | None":
@@ -216,8 +248,10 @@ class Embed(Task[EmbedItem, Embedded]):
         return ""
 
     def heads(self, blueprint: Blueprint) -> dict[str, HeadSpec]:
-        """What the loss learns itself."""
-        return {} if self.loss is None else self.loss.heads(blueprint, len(self.pooling) or 1)
+        """The chain that makes vectors, where it has weights, and what the loss learns itself."""
+        chain = self.chain
+        heads: dict[str, HeadSpec] = {SENTENCE: chain} if chain.steps or chain.has_weights else {}
+        return heads if self.loss is None else heads | self.loss.heads(self.width(blueprint))
 
     def required_heads(self, available: Collection[str]) -> frozenset[str]:
         """None."""
@@ -267,7 +301,10 @@ class Embed(Task[EmbedItem, Embedded]):
         self, model: Model, hidden_states: Tensor, layout: Layout, positions: Tensor | None = None
     ) -> Tensor:
         """The vector of each text, (B, W)."""
-        return pool(hidden_states, layout, self.pooling or ("mean",))
+        if SENTENCE in model.heads:
+            vectors: Tensor = model.heads[SENTENCE](hidden_states, layout)
+            return vectors
+        return pool(hidden_states, layout, self.chain.modes)
 
     # A loss over vectors.
 

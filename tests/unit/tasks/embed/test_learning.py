@@ -91,6 +91,27 @@ def test_pairs_are_learned(start, tmp_path):
     assert found[1] > found[0] + 0.3
 
 
+@pytest.mark.parametrize(
+    ("task", "width"),
+    [
+        ({"steps": [{"kind": "dense", "width": 12, "activation": "tanh"}]}, 12),
+        ({"pooling": ["attention_mean"]}, 32),
+        ({"pooling": ["first", "max"]}, 64),
+    ],
+)
+def test_layers_after_pooling_and_poolings_are_learned_and_saved(start, tmp_path, task, width):
+    trained = taught(start, ROWS["tuples"], tmp_path / "run", **task)
+    model = cw.load(trained.model)
+    vectors = model.embed(TEXTS[:3])
+    assert vectors.shape == (3, width)
+    again = cw.finetune(
+        trained.model, ROWS["pairs"], dev=DEV, task="embed", out=tmp_path / "again", quiet=True,
+        steps=1, batch_size=6,
+    )  # fmt: skip
+    assert cw.load(again.model).pooling == model.pooling  # a second run goes on with the same chain
+    assert cw.load(again.model).embed(TEXTS[:3]).shape == (3, width)
+
+
 def test_prompts_are_saved_and_used(start, tmp_path):
     prompts = {"query_prompt": "query: ", "document_prompt": "passage: "}
     trained = taught(start, ROWS["pairs"], tmp_path / "run", **prompts)

@@ -26,7 +26,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.loss import LossTerm
 from clozeworks.spec import Slot
@@ -122,8 +121,8 @@ class EmbeddingLoss(Slot):
         """The label of a row as a number."""
         return 0.0 if label is None or isinstance(label, str) else float(label)
 
-    def heads(self, blueprint: Blueprint, modes: int) -> dict[str, HeadSpec]:
-        """What it learns beside the model and is left out afterwards, for so many poolings."""
+    def heads(self, width: int) -> dict[str, HeadSpec]:
+        """What it learns beside the model and is left out afterwards, for vectors of a width."""
         return {}
 
 

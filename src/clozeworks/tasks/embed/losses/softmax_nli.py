@@ -17,7 +17,6 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.layers.embeddings import Embeddings
 from clozeworks.core.loss import LossTerm
@@ -33,12 +32,12 @@ class PairClasses(HeadSpec):
 
     count: PositiveInt
     """How many classes there are."""
-    vectors: PositiveInt
-    """How many vectors stand side by side."""
+    width: PositiveInt
+    """How many numbers are read, those of all vectors together."""
 
     def build(self, width: int, embeddings: Embeddings) -> nn.Module:
         """Makes the module."""
-        return nn.Linear(width * self.vectors, self.count)
+        return nn.Linear(self.width, self.count)
 
 
 @spec
@@ -64,10 +63,10 @@ class SoftmaxNLI(EmbeddingLoss):
         """The number of a class."""
         return float(self.labels.index(str(label)))
 
-    def heads(self, blueprint: Blueprint, modes: int) -> dict[str, HeadSpec]:
+    def heads(self, width: int) -> dict[str, HeadSpec]:
         """The classifier."""
-        vectors = (4 if self.product else 3) * modes
-        return {HEAD: PairClasses(count=max(1, len(self.labels)), vectors=vectors)}
+        read = (4 if self.product else 3) * width
+        return {HEAD: PairClasses(count=max(1, len(self.labels)), width=read)}
 
     def cost(self, model: Any, vectors: Tensor, texts: StepTexts) -> LossTerm:
         """The cross-entropy of each row."""

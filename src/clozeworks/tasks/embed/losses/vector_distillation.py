@@ -15,7 +15,6 @@ from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
 
-from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.layers.embeddings import Embeddings
 from clozeworks.core.loss import LossTerm
@@ -27,13 +26,12 @@ from clozeworks.tasks.embed.losses import HEAD, EmbeddingLoss, StepTexts, cosine
 class TeacherProjection(HeadSpec):
     """From the student's vectors to the width of the teacher's."""
 
-    width: PositiveInt
-    modes: PositiveInt = 1
-    """How many poolings stand side by side."""
+    student: PositiveInt
+    teacher: PositiveInt
 
     def build(self, width: int, embeddings: Embeddings) -> nn.Module:
         """Makes the module."""
-        return nn.Linear(width * self.modes, self.width)
+        return nn.Linear(self.student, self.teacher)
 
 
 @spec
@@ -52,11 +50,11 @@ class VectorDistillation(EmbeddingLoss):
         """With the width of the teacher."""
         return replace(self, width=len(items[0].teacher))
 
-    def heads(self, blueprint: Blueprint, modes: int) -> dict[str, HeadSpec]:
+    def heads(self, width: int) -> dict[str, HeadSpec]:
         """A projection where the widths differ."""
-        if self.width is None or self.width == blueprint.width * modes:
+        if self.width is None or self.width == width:
             return {}
-        return {HEAD: TeacherProjection(width=self.width, modes=modes)}
+        return {HEAD: TeacherProjection(student=width, teacher=self.width)}
 
     def cost(self, model: Any, vectors: Tensor, texts: StepTexts) -> LossTerm:
         """How far each text is from where it should be."""
