@@ -274,7 +274,7 @@ def test_an_index_is_opened_while_shards_are_replaced(
     add(folder, made_documents(1), embedder)
     states = [read_state(folder)]
     add(folder, made_documents(2), embedder)  # joins the two, and removes the first shard
-    states += [read_state(folder)] * 3
+    states += [read_state(folder)] * 9
     monkeypatch.setattr("clozeworks.search.store.read_state", lambda folder: states.pop(0))
     assert len(open_store(folder)) == 2
     (folder / states[0].shards[0].file).unlink()
