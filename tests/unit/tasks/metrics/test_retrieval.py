@@ -13,7 +13,7 @@ def test_values_by_hand():
     qrels = {"q": {"a": 2, "b": 1, "c": 1, "d": -3, "e": 0}}
     run = {"q": {"x": 9, "a": 8, "d": 7, "b": 6}}
     found = retrieval(
-        qrels, run, ["ndcg@3", "mrr@1", "mrr@3", "map@4", "map", "recall@4", "precision@10"]
+        qrels, run, ["ndcg@3", "mrr@1", "mrr@3", "map@2", "map", "recall@4", "precision@10"]
     ).values
     ideal = 2 + 1 / math.log2(3) + 1 / 2
     assert found == pytest.approx(
@@ -21,7 +21,7 @@ def test_values_by_hand():
             "ndcg@3": 2 / math.log2(3) / ideal,
             "mrr@1": 0,
             "mrr@3": 1 / 2,
-            "map@4": (1 / 2 + 2 / 4) / 3,
+            "map@2": 1 / 2 / 3,
             "map": (1 / 2 + 2 / 4) / 3,
             "recall@4": 2 / 3,
             "precision@10": 2 / 10,
