@@ -27,7 +27,7 @@ from typing import Any
 
 import clozeworks as cw
 from clozeworks.errors import InputError
-from clozeworks.language_model.evaluation import EvaluatedModel
+from clozeworks.language_model.evaluated import EvaluatedModel
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 Evaluate = Callable[[str, Path, int | None, Path], EvaluatedModel]

@@ -5,6 +5,7 @@ import json
 import pytest
 
 import clozeworks as cw
+from clozeworks.tasks.compare import Compare
 from clozeworks.tasks.metrics.retrieval import RULES, retrieval
 
 WORDS = ["cat", "dog", "house", "garden", "mat", "new", "old", "the", "on", "a"]
@@ -103,6 +104,40 @@ def test_documents_that_are_too_long_are_counted(command, tiny_models, collectio
 def test_two_models_are_compared_query_by_query(command, tiny_models, collection):
     outcome = command("evaluate", tiny_models["bert"], tiny_models["bert"], collection)
     assert "A and B have the same ndcg@10 on 4 items." in outcome.out, outcome.err
+
+
+def test_the_first_stage_stands_beside_the_reranked_order(
+    command, tiny_models, collection, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("clozeworks.language_model.retrieval.RERANKED", 8)
+    task = Compare(labels=("relevance",), problem="number")
+    second = cw.load(tiny_models["bert"]).for_task(task).save(tmp_path / "second")
+    out = tmp_path / "o.jsonl"
+    arguments = ("evaluate", tiny_models["bert"], collection, "--rerank", second, "--json")
+    outcome = command(*arguments, "--predictions", out)
+    assert outcome.code == 0, outcome.err
+    values = json.loads(outcome.out)["values"]
+    before = brute(tiny_models["bert"]).values
+    stage = {name: value for name, value in values.items() if name.startswith("first_stage_")}
+    wanted = {f"first_stage_{name}": value for name, value in before.items()}
+    assert stage == pytest.approx(wanted, abs=1e-6)
+    model = cw.load(second)
+    for line in out.read_text().splitlines():
+        record = json.loads(line)
+        best = record["found"][:8]
+        scores = [model.compare([(record["query"], CORPUS[each["id"]])])[0].label for each in best]
+        assert [each["score"] for each in best] == pytest.approx(scores, abs=1e-5)
+        assert scores == sorted(scores, reverse=True)
+    assert "the reranked order" in outcome.err and "ndcg@10" in outcome.err
+
+
+def test_only_found_documents_are_reranked(command, tiny_models, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("sentence1,sentence2,score\nthe cat,a dog,1\n")
+    second = cw.load(tiny_models["bert"]).for_task(Compare(labels=("a", "b"))).save(tmp_path / "s")
+    outcome = command("evaluate", tiny_models["bert"], path, "--rerank", second)
+    assert outcome.code == 2
+    assert "documents that were found are scored again, and there are none to find" in outcome.err
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ from clozeworks.jobs.short_forms import PRETRAIN_KEYWORDS, lay_over, written_out
 from clozeworks.jobs.training_result import TrainingResult
 from clozeworks.language_model import LanguageModel, load
 from clozeworks.language_model.arguments import as_arguments, in_python
-from clozeworks.language_model.evaluation import EvaluatedModel, NamedColumns
+from clozeworks.language_model.evaluated import EvaluatedModel, NamedColumns
 from clozeworks.objectives.custom_loss import LabelLossFunction
 from clozeworks.recipes import recipe_file
 from clozeworks.tasks.metrics.custom import Metric

@@ -1,4 +1,4 @@
-"""How good a model is on labelled data: what is measured, how data is read, what came out.
+"""How good a model is on labelled data: what is measured, and how data is read.
 
 A published folder does not say whether its classifier is for texts or for pairs; the columns of the
 data may. Labels that are numbers are matched with the model's labels.
@@ -6,8 +6,8 @@ data may. Labels that are numbers are matched with the model's labels.
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,9 +26,9 @@ from clozeworks.data.labelled.in_memory import (
 from clozeworks.data.labelled.reading import Labelled, Reading, read_items
 from clozeworks.data.labelled.vocabulary_fit import vocabulary_fit
 from clozeworks.data.retrieval.folder import is_collection, read_collection
-from clozeworks.display.notebook import html_table
 from clozeworks.errors import InputError, SettingError, UnknownName
 from clozeworks.inference.cloze import TOP, GapItem, measure_gaps, right_words
+from clozeworks.language_model.evaluated import EvaluatedModel, EvaluationSettings, Tell
 from clozeworks.language_model.fitting_labels import fitted
 from clozeworks.language_model.retrieval import QueryItem, measure_retrieval
 from clozeworks.language_model.vector_quality import embedded_items
@@ -36,121 +36,14 @@ from clozeworks.tasks.classify import TextItem
 from clozeworks.tasks.embed.items import KINDS, EmbedItem
 from clozeworks.tasks.embed.measures import check_measurable, measure_vectors
 from clozeworks.tasks.embed.task import Embed
-from clozeworks.tasks.metrics.custom import Metric, with_metric
-from clozeworks.tasks.metrics.difference import Difference, differences
+from clozeworks.tasks.metrics.custom import with_metric
 from clozeworks.tasks.metrics.labels import KnownLabels
-from clozeworks.tasks.metrics.measured import Measured, number_text
+from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.results.records import record_of
 from clozeworks.tasks.task import command_name, named_class, task_classes
-from clozeworks.wording import counted
 
 if TYPE_CHECKING:
     from clozeworks.language_model.model import LanguageModel
-
-# Told a sentence that a person should know before the long work begins.
-Tell = Callable[[str], None]
-# Columns as a person names them.
-NamedColumns = Mapping[str, str | int] | str | None
-
-
-@dataclass(frozen=True)
-class EvaluationSettings:
-    """What is measured, and how the data is read."""
-
-    task: AnyTask | type[AnyTask] | str | None = None
-    """The task, its class or its name, or "fill" for gaps; as the model folder says if None."""
-    columns: NamedColumns = None
-    """Which column is what; found if None."""
-    reading: Reading = field(default_factory=Reading)
-    """How files are read otherwise."""
-    skip_bad_rows: bool = False
-    """Whether rows that cannot be used are dropped and counted."""
-    metric: Metric | str | None = None
-    """The value that decides: its name, a GLUE task, or a function of what is right and what was
-    predicted."""
-    threshold: float | None = None
-    """For questions: no answer if "none" is ahead by more than this."""
-    intervals: bool = True
-    """Whether intervals are measured by resampling."""
-
-
-@dataclass(frozen=True, repr=False)
-class EvaluatedModel:
-    """The result of an evaluation."""
-
-    measured: Measured
-    """The values."""
-    details: KnownLabels
-    """How well each label is known."""
-    records: list[dict[str, Any]] = field(repr=False)
-    """Each item with its gold label and the prediction."""
-    predictions: list[Any] = field(repr=False)
-    """The prediction for each item."""
-    labelled: Labelled = field(repr=False)
-    """The data, and how it was read."""
-    command: str
-    """The task as a person types it."""
-    task: AnyTask | None = field(default=None, repr=False)
-    """The task; None for gaps."""
-    threshold: str | None = None
-    """The best threshold for answers, in few digits; None if there is none."""
-    seconds: float = 0.0
-    """How long predictions and values took."""
-
-    @property
-    def value(self) -> float:
-        """The value that decides."""
-        return self.measured.value
-
-    @property
-    def primary(self) -> str:
-        """The name of the value that decides."""
-        return self.measured.primary
-
-    @property
-    def values(self) -> dict[str, float]:
-        """Every value by its name."""
-        return self.measured.values
-
-    @property
-    def intervals(self) -> dict[str, tuple[float, float]]:
-        """Where 95 % of resamples lie, for values that were resampled."""
-        return self.measured.intervals
-
-    @property
-    def count(self) -> int:
-        """How many items were measured."""
-        return self.measured.count
-
-    def differences(self, other: "EvaluatedModel") -> list[Difference]:
-        """How another model differs that was measured on the same data, value by value.
-
-        The paired bootstrap says whether chance in the choice of items explains it; see
-        `Difference.is_real`. The value that decides comes first.
-
-        Raises:
-            InputError: If the data was not the same, or they were measured by other values.
-        """
-        mine, theirs = ([item.texts for item in each.labelled.items] for each in (self, other))
-        if mine != theirs:
-            raise InputError(
-                "the two models were not measured on the same items; measure both on one file."
-            )
-        return differences(self.measured, other.measured)
-
-    def summary(self) -> list[str]:
-        """A line for each value, the one that decides first."""
-        return self.measured.lines()
-
-    def __str__(self) -> str:
-        return "\n".join(self.summary())
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        """The values as a table, for notebooks."""
-        values = {name: number_text(value) for name, value in self.values.items()}
-        return html_table(f"{self.command}: {counted(self.count, 'item')}", values)
 
 
 def evaluate(
@@ -183,6 +76,10 @@ def evaluate(
         )
     if isinstance(data, str | Path) and is_collection(Path(data)):
         return _evaluate_collection(model, Path(data), settings, tell, options)
+    if settings.rerank is not None:
+        rule = "documents that were found are scored again, and there are none to find"
+        advice = "give a folder with corpus.jsonl, queries.jsonl and qrels, or leave it out"
+        raise SettingError("--rerank", settings.rerank.name, rule, advice)
     sources = data_sources(data, "data")
     kind = _kind(model, sources, settings, tell)
     task = None if kind is None else _with_threshold(model, kind, settings)
@@ -231,6 +128,7 @@ def _evaluate_collection(
         collection,
         bad,
         metric=settings.metric,
+        rerank=settings.rerank,
         intervals=settings.intervals,
         tell=tell,
         **options,

@@ -28,13 +28,13 @@ from clozeworks.inference.fill_spans import fill_spans
 from clozeworks.inference.loop import BatchKeywords, BatchOptions
 from clozeworks.language_model.arguments import as_arguments, in_python, refuse_unknown
 from clozeworks.language_model.batching import batch_options
-from clozeworks.language_model.evaluation import (
+from clozeworks.language_model.evaluated import (
     EvaluatedModel,
     EvaluationSettings,
     NamedColumns,
     Tell,
-    evaluate,
 )
+from clozeworks.language_model.evaluation import evaluate
 from clozeworks.language_model.generation_methods import GenerationMethods
 from clozeworks.language_model.inspection_methods import InspectionMethods
 from clozeworks.language_model.scoring_methods import ScoringMethods
@@ -163,6 +163,7 @@ class LanguageModel(
         skip_bad_rows: bool = False,
         metric: Metric | str | None = None,
         threshold: float | None = None,
+        rerank: "LanguageModel | None" = None,
         intervals: bool = True,
         quiet: bool = False,
         **options: Unpack[BatchKeywords],
@@ -188,6 +189,8 @@ class LanguageModel(
                 what is right and what was predicted.
             threshold: For questions: no answer if "none" is ahead by more than this. For vectors of
                 pairs with 0 or 1: pairs of at least this cosine count as similar.
+            rerank: For a folder in BEIR's layout: a model that compares two texts; it scores the
+                best 100 documents of each query again.
             intervals: Whether intervals are measured, by resampling.
             quiet: Whether nothing is shown.
             options: `batch_tokens`, `progress` and `cancelled`, as for `predict`.
@@ -211,7 +214,7 @@ class LanguageModel(
                 **vars(file_format or FileFormat()),
             )
             settings = EvaluationSettings(
-                task, columns, reading, skip_bad_rows, metric, threshold, intervals
+                task, columns, reading, skip_bad_rows, metric, threshold, intervals, rerank
             )
             result = evaluate(self, data, settings, tell=show, **keywords)
         amount = counted(result.count, result.labelled.item.asked_unit)

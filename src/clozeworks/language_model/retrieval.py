@@ -9,9 +9,12 @@ from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.items import Item
 from clozeworks.data.labelled.reading import Labelled, Reading
 from clozeworks.data.retrieval.folder import TestCollection
+from clozeworks.language_model.pair_scores import pair_scores
 from clozeworks.search.collection_ranking import DocumentRanking
+from clozeworks.tasks.metrics.difference import difference
 from clozeworks.tasks.metrics.measured import Measured
-from clozeworks.tasks.metrics.retrieval import USUAL, max_rank, ranking_quality
+from clozeworks.tasks.metrics.reranking import beside
+from clozeworks.tasks.metrics.retrieval import USUAL, max_rank, ranked, ranking_quality
 from clozeworks.wording import counted
 
 if TYPE_CHECKING:
@@ -22,7 +25,13 @@ if TYPE_CHECKING:
 QUERY_PROMPTS = ("query",)
 DOCUMENT_PROMPTS = ("document", "passage", "corpus")
 _DEEPEST = 1000
+RERANKED = 100
+"""Documents of a query that a second model scores again."""
 _SHOWN = 10  # documents of a record
+
+
+# The ids and scores found for each query, the best first.
+FoundDocuments = dict[str, list[tuple[str, float]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +53,8 @@ class RetrievalResult:
     """What a model found in a test collection."""
 
     measured: Measured
-    rankings: dict[str, list[tuple[str, float]]]
-    """The ids and scores found for each query, the best first."""
+    rankings: FoundDocuments
+    """What was found for each query."""
     records: list[dict[str, Any]]
     """Each query with its judged documents and the best that were found."""
     labelled: Labelled
@@ -57,19 +66,22 @@ def measure_retrieval(
     bad: BadRows,
     *,
     metric: str | None = None,
+    rerank: "LanguageModel | None" = None,
     intervals: bool = True,
     tell: Callable[[str], None] = lambda sentence: None,
     **options: Any,
 ) -> RetrievalResult:
     """Embeds queries and documents, ranks these by cosine (or as the folder states), and measures.
 
-    Documents are embedded in the order they are read, and their vectors are not kept.
+    Documents are embedded in the order they are read, and their vectors are not kept. With a second
+    model the best documents are scored again, and the values of the first stage stand beside.
 
     Args:
         model: Any model that embeds.
         collection: Documents, queries and judgements.
         bad: The rows of its files that were dropped.
         metric: What decides, such as `recall@20`; nDCG@10 if not given.
+        rerank: A model that compares two texts; it scores the best documents of each query.
         intervals: Whether intervals are wanted.
         tell: Told what a person should know.
         options: As for `embed`.
@@ -102,13 +114,12 @@ def measure_retrieval(
             "of each was not read."
         )
     found = dict(zip(collection.queries, ranking.results(), strict=True))
-    measured = ranking_quality(
-        collection.qrels,
-        {query: [each for each, _ in best] for query, best in found.items()},
-        metrics,
-        unjudged=collection.unjudged,
-        intervals=intervals,
-    )
+    measured = _quality(collection, found, metrics, intervals)
+    if rerank is not None:
+        before, found = measured, _reranked(collection, found, rerank)
+        measured = beside(_quality(collection, found, metrics, intervals), before)
+        if intervals:
+            tell(difference(before, measured).sentence("The first stage", "the reranked order"))
     items = [
         QueryItem(text, query, tuple(collection.qrels[query].items()))
         for query, text in collection.queries.items()
@@ -128,6 +139,41 @@ def measure_retrieval(
         for item in items
     ]
     return RetrievalResult(measured, found, records, labelled)
+
+
+def _quality(
+    collection: TestCollection,
+    found: FoundDocuments,
+    metrics: Sequence[str],
+    intervals: bool,
+) -> Measured:
+    return ranking_quality(
+        collection.qrels,
+        {query: [each for each, _ in best] for query, best in found.items()},
+        metrics,
+        unjudged=collection.unjudged,
+        intervals=intervals,
+    )
+
+
+def _reranked(
+    collection: TestCollection, found: FoundDocuments, rerank: "LanguageModel"
+) -> FoundDocuments:
+    """The best documents in the order of a model that reads query and document together.
+
+    Those behind them keep their order.
+    """
+    wanted = {each for best in found.values() for each, _ in best[:RERANKED]}
+    texts = {each.id: each.text for each in collection.documents() if each.id in wanted}
+    score = pair_scores(rerank)
+    again: FoundDocuments = {}
+    for query, best in found.items():
+        ids = [each for each, _ in best[:RERANKED]]
+        scores = score(collection.queries[query], [texts[each] for each in ids])
+        by_id = dict(zip(ids, scores, strict=True))
+        order = ranked(by_id, query=query)
+        again[query] = [(each, by_id[each]) for each in order] + best[RERANKED:]
+    return again
 
 
 def prompt_for(

@@ -5,6 +5,7 @@ import json
 from itertools import pairwise
 
 import clozeworks as cw
+from clozeworks.tasks.compare import Compare
 from clozeworks.text.training.train import train_from_iterator
 
 SMALL = {
@@ -44,6 +45,8 @@ def prepare(folder, language):
     tokenizer = train_from_iterator(texts, kind="wordpiece", size=120)
     for seed, name in enumerate(("model", "other")):
         cw.new("bert-tiny", tokenizer, seed=seed, **SMALL).save(folder / name)
+    task = Compare(labels=("relevance",), problem="number")
+    cw.load(folder / "model").for_task(task).save(folder / "reranker")
     every = [(a, b, float(subject_of[a] == subject_of[b])) for a in texts for b in texts if a < b]
     scored = [(a, b, 4 * same + len(b) % 2) for a, b, same in every]
     table(folder / "sts.csv", ("sentence1", "sentence2", "score"), scored)

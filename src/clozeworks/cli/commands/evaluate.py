@@ -15,7 +15,7 @@ from clozeworks.errors import InputError, SettingError
 from clozeworks.wording import as_json, counted
 
 if TYPE_CHECKING:
-    from clozeworks.language_model.evaluation import EvaluatedModel
+    from clozeworks.language_model.evaluated import EvaluatedModel
 
 app = App(
     name="clozeworks evaluate",
@@ -47,6 +47,7 @@ def evaluate(
     skip_bad_rows: Annotated[bool, Parameter(negative="")] = False,
     metric: str | None = None,
     threshold: float | None = None,
+    rerank: str | None = None,
     predictions: Path | None = None,
     overwrite: Annotated[bool, Parameter(negative="")] = False,
     json_text: Annotated[bool, Parameter(name="--json", negative="")] = False,
@@ -69,6 +70,8 @@ def evaluate(
         metric: The main metric, or a GLUE task such as mrpc; for found documents such as recall@20.
         threshold: For questions: give no answer if "none" is ahead by more than this. For vectors
             of pairs with 0 or 1: pairs of at least this cosine count as similar.
+        rerank: For a folder in BEIR's layout: a model that compares two texts; it scores the best
+            100 documents of each query again.
         predictions: Write each item with what is right and what the model says to this file
             (.jsonl).
         overwrite: Replace the file of predictions if it exists.
@@ -92,7 +95,7 @@ def evaluate(
     if predictions is not None:
         check_output(predictions, overwrite=overwrite, suffixes=(".jsonl",), name="predictions")
 
-    from clozeworks.language_model.evaluation import EvaluationSettings
+    from clozeworks.language_model.evaluated import EvaluationSettings
     from clozeworks.language_model.evaluation import evaluate as measure
 
     options = options or EvaluateOptions()
@@ -103,6 +106,7 @@ def evaluate(
         skip_bad_rows=skip_bad_rows,
         metric=metric,
         threshold=threshold,
+        rerank=None if rerank is None else (computing or ComputingOptions()).load(rerank),
     )
 
     def measured(model: str) -> "EvaluatedModel":

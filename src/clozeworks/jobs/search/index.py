@@ -8,7 +8,6 @@ from typing import Any, Literal, TypedDict, Unpack, get_args, overload
 
 from clozeworks.errors import InputError, OutputError, SettingError, UnknownName
 from clozeworks.jobs.search.embedding import SentenceEmbedder
-from clozeworks.jobs.search.reranking import pair_scores
 from clozeworks.jobs.search.sources import (
     CountedDocuments,
     DocumentSource,
@@ -17,6 +16,7 @@ from clozeworks.jobs.search.sources import (
     documents_of,
 )
 from clozeworks.language_model import LanguageModel, load
+from clozeworks.language_model.pair_scores import pair_scores
 from clozeworks.search.codes import CodeKind, coding_class
 from clozeworks.search.documents import IndexedDocument, SearchHit
 from clozeworks.search.filters import conditions

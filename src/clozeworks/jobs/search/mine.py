@@ -15,9 +15,9 @@ from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.reading import Reading, read_items
 from clozeworks.data.retrieval.folder import is_collection, read_collection
 from clozeworks.errors import InputError
-from clozeworks.jobs.search.reranking import pair_scores
-from clozeworks.language_model.evaluation import Tell
+from clozeworks.language_model.evaluated import Tell
 from clozeworks.language_model.model import LanguageModel
+from clozeworks.language_model.pair_scores import pair_scores
 from clozeworks.language_model.retrieval import DOCUMENT_PROMPTS, QUERY_PROMPTS, prompt_for
 from clozeworks.runtime.progress import Progress
 from clozeworks.search.mining import MinedAnchor, MiningReport, MiningRules, mine

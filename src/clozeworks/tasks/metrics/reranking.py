@@ -48,7 +48,11 @@ def reranking(
     measured = _measured(grades, scores, metrics, intervals)
     if first_stage is None:
         return measured
-    before = _measured(grades, first_stage, metrics, intervals)
+    return beside(measured, _measured(grades, first_stage, metrics, intervals))
+
+
+def beside(measured: Measured, before: Measured) -> Measured:
+    """What was measured after reranking, with the values of the first stage beside it."""
     return replace(
         measured,
         values=measured.values | _named(before.values),

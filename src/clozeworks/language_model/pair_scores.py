@@ -1,15 +1,18 @@
 """Scores of pairs: how well texts answer a query, by a model that reads both at once."""
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from clozeworks.language_model import LanguageModel
 from clozeworks.tasks.compare import Compare
+
+if TYPE_CHECKING:
+    from clozeworks.language_model.model import LanguageModel
 
 # From a query and texts to a score for each text.
 ScorePairs = Callable[[str, Sequence[str]], list[float]]
 
 
-def pair_scores(model: LanguageModel) -> ScorePairs:
+def pair_scores(model: "LanguageModel") -> ScorePairs:
     """Scores pairs with a model that compares two texts.
 
     The score is the number that the model gives a pair, or else the probability of its last label:
