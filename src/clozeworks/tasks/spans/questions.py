@@ -27,10 +27,14 @@ from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.items import NO_LABELS, Item, Role, wrong_text
 from clozeworks.data.labelled.reading import FileItems, Reading
 from clozeworks.data.labelled.written_rows import ChosenRows, WrittenFile, json_line
+from clozeworks.wording import shortened
 
 _SHORT = 40
 _WHOLE = re.compile("-?[0-9]{1,15}")
 _FAR = 10**15  # no context is as long, and Python refuses to print much longer numbers
+
+# Characters of a question's id that a message shows.
+_LONGEST_ID = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +240,7 @@ def squad_questions(value: Any, origin: str) -> Iterator[tuple[str, Any, Any, An
             for question in asked if isinstance(asked, list) else [None]:
                 number += 1
                 name = str(question.get("id", "")) if isinstance(question, dict) else ""
-                named = f" (id {name})" if name else ""
+                named = f" (id {shortened(name, _LONGEST_ID)})" if name else ""
                 yield f"{origin}, question {number:,}{named}", article, paragraph, question
 
 

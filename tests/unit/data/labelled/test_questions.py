@@ -49,6 +49,12 @@ def test_squad(labelled):
     assert (read.kind, read.description) == ("answers", "The layout is SQuAD's.")
 
 
+def test_an_endless_id_is_shown_in_part(labelled):
+    content = squad({**asked(("Rome", 17)), "id": "7" * 9000})
+    (item,) = labelled("a.json", content, "answer").items
+    assert item.source_location == f"a.json, question 1 (id {'7' * 79}…)"
+
+
 def test_squad_has_no_columns(wrong):
     wrong(
         "--columns is 'question=q'; a.json has the layout of SQuAD, and there are no columns; "
