@@ -24,7 +24,12 @@ SETTING = re.compile(
     r"`((?:(?:training|task|evaluation|selection|data|search|lora|augment|adversarial)\.[\w.]+|head)=[^`]+)`"
 )
 # Settings that have an effect only beside another one.
-GOES_WITH = {"keep_first": "task.windows.keep=both", "length_penalty": "task.writing.num_beams=2"}
+GOES_WITH = {
+    "keep_first": "task.windows.keep=both",
+    "length_penalty": "task.writing.num_beams=2",
+    "task.loss.": "task.loss.kind=multiple_negatives_ranking",
+    "partition": 'task.loss.directions=["query_to_doc","doc_to_query"]',
+}
 
 
 def blocks(name, language):
