@@ -178,7 +178,7 @@ def split(
     print(data.description)
     print("\n".join(["", *_table(division.parts, item.unit), ""]))
     if division.together != "text":
-        print(f"The questions about one {division.together} are in one part.")
+        print(f"The {item.unit}s about one {division.together} are in one part.")
     findings = [finding for finding in repeated(data.items) if finding.count]
     for finding in findings if division.together == "text" else ():
         print("\n".join(finding_lines(finding)))

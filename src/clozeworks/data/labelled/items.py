@@ -75,10 +75,10 @@ class Item:
     """What one of them is called when labelled files are counted."""
     asked_unit: ClassVar[str] = "text"
     """What one of them is called when a model is asked about it."""
-    texts_apart: ClassVar[bool] = False
-    """Whether each of its texts is read on its own, and not all of them together."""
     shares_text: ClassVar[bool] = False
     """Whether its last text is long and shared by many, such as the context of questions."""
+    shared_words: ClassVar[tuple[str, str]] = ("context", "contexts")
+    """What a text is called that many items share; one, and several."""
     label_role: ClassVar[str] = "label"
     """The column that holds what is right."""
     label_word: ClassVar[str] = "label"
@@ -119,6 +119,11 @@ class Item:
     def names_of_texts(self) -> tuple[str, ...]:
         """What each of its texts is called."""
         return self.text_names
+
+    @property
+    def sequences(self) -> tuple[tuple[str, ...], ...]:
+        """What a model reads at once: a text, or two; usually all its texts."""
+        return (self.texts,)
 
     @property
     def gold(self) -> Any:

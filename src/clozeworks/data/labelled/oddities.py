@@ -100,8 +100,9 @@ def _shared(items: Sequence[Item], dev: Sequence[Item]) -> Iterator[Finding]:
 
     what = "development text that also stands in the training data"
     yield _finding("in both", what, in_both(key_of))
-    what = "development context that also stands in training"
-    yield _finding("context in both", what, in_both(lambda item: item.shared_text))
+    shared = items[0].shared_words[0] if items else "context"
+    what = f"development {shared} that also stands in training"
+    yield _finding(f"{shared} in both", what, in_both(lambda item: item.shared_text))
 
 
 def _debris(items: Sequence[Item]) -> Iterator[Finding]:

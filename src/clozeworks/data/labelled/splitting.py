@@ -3,9 +3,9 @@
 Which items are taken is a function of the seed, the fraction and the items in their order, nothing
 else. Labels keep their fractions: the items of each label are split on their own, of several labels
 and of tags the rarest one of an item counts, numbers are not looked at. A label with one item stays
-in training. Items with the same text stay together, and questions about one context, so that
-nothing that was learned is asked again. A group counts as its first item does. A label that
-training would then lack takes its group with it into training.
+in training. Items with the same text stay together, questions about one context, and the documents
+of one query, so that nothing that was learned is asked again. A group counts as its first item
+does. A label that training would then lack takes its group with it into training.
 
 `parted` makes files of their own, and keeps questions about one article together where it can.
 """
@@ -13,7 +13,7 @@ training would then lack takes its group with it into training.
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from clozeworks.data.labelled.items import Item
 from clozeworks.data.labelled.oddities import key_of
@@ -22,7 +22,6 @@ from clozeworks.rng import RandomStream
 from clozeworks.wording import counted
 
 AnyItem = TypeVar("AnyItem", bound=Item)
-Together = Literal["text", "context", "article"]
 
 
 def split(
@@ -60,9 +59,10 @@ def split(
         if 0 < len(whole) <= 2 * len(taken):
             taken = whole
     if not taken:
+        shared = items[0].shared_words[1] if items else "contexts"
         raise InputError(
             f"no development data can be taken from {counted(len(items), 'item')}; there must be "
-            "two items of a label, or two contexts; add some, or name a development file."
+            f"two items of a label, or two {shared}; add some, or name a development file."
         )
     rest = [item for index, item in enumerate(items) if index not in taken]
     return rest, [items[index] for index in sorted(taken)]
@@ -152,8 +152,8 @@ class Parted:
 
     parts: Mapping[str, Sequence[Item]]
     """train, dev and test, without one that was not asked for; in the order of the items."""
-    together: Together
-    """What stands in one part only."""
+    together: str
+    """What stands in one part only: text, article, or what many items share (`shared_words`)."""
 
 
 def parted(
@@ -227,7 +227,7 @@ def _keep_labels(items: Sequence[Item], groups: Sequence[int], chosen: dict[int,
 
 def _keys(
     items: Sequence[Item], fractions: SplitFractions, titles: Mapping[str, str]
-) -> tuple[Sequence[Hashable], Together]:
+) -> tuple[Sequence[Hashable], str]:
     """What must be the same in items of one group, and what to call it."""
     if items[0].shared_text is None:
         return [key_of(item) for item in items], "text"
@@ -237,7 +237,7 @@ def _keys(
         # With fewer articles a part could only be much larger than it should be.
         if len(set(articles)) * min(filter(None, (fractions.dev, fractions.test))) >= 1:
             return articles, "article"
-    return contexts, "context"
+    return contexts, items[0].shared_words[0]
 
 
 def _joined(titles: Sequence[str], contexts: Sequence[str]) -> list[str]:

@@ -57,7 +57,7 @@ def token_counts(
 ) -> tuple[list[int], VocabularyFit | None]:
     """How many tokens each item has, special ones among them, and how well the vocabulary fits.
 
-    Of items whose texts are read apart it is how many each text has.
+    Of items that are read in several sequences it is how many each of these has.
 
     The fit is None for a tokenizer that knows everything, such as one of bytes.
     """
@@ -79,8 +79,6 @@ def vocabulary_fit(items: Sequence[Item], tokenizer: Tokenizer) -> VocabularyFit
 def _encoded(items: Sequence[Item], tokenizer: Tokenizer) -> Iterator[Encoded]:
     for begin in range(0, len(items), _AT_A_TIME):
         some = items[begin : begin + _AT_A_TIME]
-        if some[0].texts_apart:
-            yield from tokenizer.encode([text for item in some for text in item.texts])
-            continue
-        columns = list(zip(*(item.texts for item in some), strict=True))
+        sequences = (sequence for item in some for sequence in item.sequences)
+        columns = list(zip(*sequences, strict=True))
         yield from tokenizer.encode(columns[0], columns[1] if len(columns) > 1 else None)

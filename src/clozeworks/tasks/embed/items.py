@@ -90,7 +90,6 @@ class EmbedItem(Item):
     known_pairs: ClassVar[tuple[tuple[str, str], ...]] = PAIRED
     text_names: ClassVar[tuple[str, ...]] = ("anchor",)
     asked_roles: ClassVar[tuple[str, ...]] = ("anchor", "positive")
-    texts_apart: ClassVar[bool] = True
     label_kinds: ClassVar[Mapping[str, str]] = KINDS
     labels_needed: ClassVar[bool] = False
     asked_unit: ClassVar[str] = "row"
@@ -106,6 +105,11 @@ class EmbedItem(Item):
     def names_of_texts(self) -> tuple[str, ...]:
         """The anchor, its positive, and negatives."""
         return ("anchor", "positive", *("negative",) * (len(self.others) - 1))[: len(self.texts)]
+
+    @property
+    def sequences(self) -> tuple[tuple[str, ...], ...]:
+        """Each text on its own."""
+        return tuple((text,) for text in self.texts)
 
     @property
     def gold(self) -> Any:
