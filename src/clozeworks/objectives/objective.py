@@ -147,6 +147,10 @@ class Objective(Slot):
         hidden_states = model(tensors.ids, tensors.layout, tensors.types)
         return Loss(self.losses(model, hidden_states, tensors))
 
+    def batch_loss(self, model: Model, tensors: BatchTensors) -> Loss:
+        """What training calls: `loss`, which may be the name of a setting in a task."""
+        return self.loss(model, tensors)
+
 
 @spec
 class StatesExamples(Objective):

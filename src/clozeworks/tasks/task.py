@@ -139,6 +139,8 @@ class Prepared:
     """Whether the model folder states what ends a turn of a chat."""
     vectors: StatedVectors | None = None
     """How the model folder says texts become vectors, where that is learned."""
+    max_length: int | None = None
+    """The most tokens that the folder says are read, where that is fewer than the model takes."""
 
 
 @dataclass(frozen=True)
@@ -213,8 +215,7 @@ class Task(Objective, Generic[ItemType, AnswerType]):
     can_probe: ClassVar[bool] = False
     """Whether a regression on frozen vectors can do it."""
     texts_apart: ClassVar[bool] = False
-    """Whether every text of an item is read on its own, and all of a step are compared: the loss is
-    a function of their vectors (`vectors`, `known`, `loss_of_vectors`)."""
+    """Whether an item has several texts that are read one by one, a window for each."""
     writes: ClassVar[bool] = False
     """Whether its answers are texts, written token by token."""
     chunk_items: ClassVar[int | None] = None
@@ -228,6 +229,15 @@ class Task(Objective, Generic[ItemType, AnswerType]):
     def wants_distinct_texts(self) -> bool:
         """Whether no text may stand in a step twice, since others count as wrong."""
         return False
+
+    @property
+    def loss_over_step(self) -> bool:
+        """Whether all of a step are compared.
+
+        The loss is then a function of what the model computes for every window: `vectors`, `known`,
+        `loss_of_vectors`.
+        """
+        return self.texts_apart
 
     # From labelled files to a task.
 
@@ -372,6 +382,11 @@ class Task(Objective, Generic[ItemType, AnswerType]):
     def suited_to(self, kind: "type[Task[Any, Any]]") -> "Task[Any, Any] | None":
         """The same as a task of another kind that the same head serves; None if it cannot be."""
         return self if isinstance(self, kind) else None
+
+    @classmethod
+    def reading_head_of(cls, task: "Task[Any, Any]") -> "Task[Any, Any] | None":
+        """A task of this kind for a model whose head is that of another; usually None."""
+        return None
 
     @classmethod
     def without_training(cls, blueprint: Blueprint) -> "Task[Any, Any] | None":

@@ -205,6 +205,8 @@ def note_in_folder(ready: Prepared, start: LanguageModel) -> None:
         checkpoint.notes = {**checkpoint.notes, **ready.notes}
     if ready.chat_template is not None:
         checkpoint.tokenizer = start.tokenizer.with_chat_template(ready.chat_template)
+    if ready.max_length is not None:
+        checkpoint.tokenizer = start.tokenizer.with_max_length(ready.max_length)
     if (vectors := ready.vectors) is not None:
         length = vectors.max_length or checkpoint.pooling.max_length
         checkpoint.pooling = replace(

@@ -228,8 +228,8 @@ class FinetuneRun:
         with session as (metrics, callback):
             trainer = Trainer(
                 model=network,
-                loss=objective.loss,
-                over_vectors=cast(Any, objective) if self.data.task.texts_apart else None,
+                loss=objective.batch_loss,
+                over_vectors=cast(Any, objective) if self.data.task.loss_over_step else None,
                 stages=Stages([Stage(self._loader(model, workers), plan.steps)]),
                 training=plan.training,
                 seed=self.seed,

@@ -365,6 +365,11 @@ class Tokenizer:
         config = {**self._config, "chat_template": source}
         return Tokenizer(self._backend, special=self.special, config=config)
 
+    def with_max_length(self, length: int) -> "Tokenizer":
+        """The same tokenizer, saying how many tokens a text may have."""
+        config = {**self._config, "model_max_length": length}
+        return Tokenizer(self._backend, special=self.special, config=config)
+
     def vocabulary_pieces(self, word: str) -> list[str]:
         """Lists the pieces of a word as it would stand inside a sentence."""
         return [self.token_of(token_id) for token_id in self.ids_inside(word)]
