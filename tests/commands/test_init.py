@@ -112,7 +112,7 @@ def test_refusals_of_fine_tuning(tmp_path, refused):
     words = ["init", "finetune", "classify", path]
     refused(f"{path} exists; name another file, or remove it first.", *words)
     refused(
-        "task is 'clasify'; known: answer, classify, compare, tag, text-to-text. "
+        "task is 'clasify'; known: answer, classify, compare, embed, rerank, tag, text-to-text. "
         "Did you mean 'classify'?",
         "init", "finetune", "clasify", tmp_path / "other.toml",
     )  # fmt: skip

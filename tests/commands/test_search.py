@@ -192,7 +192,12 @@ def test_reranking(command, folder, searched_model, tmp_path):
     order = sorted(scores, key=lambda name: (-scores[name], name))
     assert [hit["id"] for hit in answer["results"]] == order
     assert answer["results"][0]["score"] == pytest.approx(scores[order[0]], abs=1e-5)
-    with pytest.raises(UnsupportedError, match="cannot compare texts"):
+    cross_encoder = cw.load(searched_model).for_task(cw.tasks.Rerank(activation="identity"), seed=1)
+    hits = cw.Index.open(folder).search("the cat", rerank=cross_encoder)
+    ranking = cross_encoder.rerank("the cat", [row["text"] for row in ROWS])
+    assert [hit.id for hit in hits] == [ROWS[each.index]["_id"] for each in ranking]
+    assert hits[0].score == pytest.approx(ranking[0].score, abs=1e-6)
+    with pytest.raises(UnsupportedError, match="cannot rerank documents"):
         cw.Index.open(folder).search("the cat", rerank=searched_model)
 
 

@@ -15,6 +15,7 @@ from clozeworks.checkpoints.sentence import (
     Pooling,
     Prompts,
     add_head,
+    read_activation,
     read_pooling,
     read_prompts,
     stated_pooling,
@@ -145,7 +146,7 @@ def _loaded(
     return Checkpoint(
         model=model.eval(),
         family=family,
-        config=dict(config),
+        config={**config, **read_activation(folder)},
         tokenizer=tokenizer,
         pooling=pooling,
         report=report,

@@ -44,11 +44,13 @@ from clozeworks.core.heads.sentence_vectors import (
 )
 from clozeworks.core.model import Model
 from clozeworks.errors import CheckpointError, SettingError, Stated, UnknownName, nearest, shown
+from clozeworks.tasks.labels.activation import ACTIVATION, NEWER
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 TRANSFORMER = "sentence_bert_config.json"
 PROMPTS = "config_sentence_transformers.json"
 TRUNCATE = "truncate_dim"
+CROSS_ENCODER = "CrossEncoder"
 # Our name of a mode, and theirs in the newer files (one key with a name or a list of names).
 _MODES = {
     "first": "cls",
@@ -235,10 +237,26 @@ class Prompts:
         return PromptPrefix(prompt, "as asked")
 
 
+def is_cross_encoder(folder: Path) -> bool:
+    """Whether sentence-transformers says that a folder reads two texts together."""
+    return read_json(folder / PROMPTS, optional=True).get("model_type") == CROSS_ENCODER
+
+
+def read_activation(folder: Path) -> dict[str, Any]:
+    """What is done to the logit of a cross-encoder, as `config.json` would say it.
+
+    Newer folders say it beside the prompts; nothing if this one does not.
+    """
+    stated = read_json(folder / PROMPTS, optional=True).get(ACTIVATION)
+    return {} if stated is None or not is_cross_encoder(folder) else {NEWER: {ACTIVATION: stated}}
+
+
 def read_prompts(folder: Path) -> Prompts:
     """The prompts of a folder; only a folder with a pooling step has a default."""
     path = folder / PROMPTS
     file = read_json(path, optional=True)
+    if is_cross_encoder(folder):  # said by config.json when it is saved again
+        file = {key: file[key] for key in file if key not in (ACTIVATION, "model_type")}
     stated = {} if file.get("prompts") is None else file["prompts"]
     if not isinstance(stated, dict) or not all(isinstance(v, str | None) for v in stated.values()):
         raise CheckpointError(
@@ -317,6 +335,8 @@ def read_pooling(folder: Path, default: Pooling, blueprint: Blueprint) -> tuple[
             weights |= {f"steps.{len(steps)}.{name}": value for name, value in own.items()}
             steps.append(step)
             width = step.output(width)
+    if pooling is None and not steps and is_cross_encoder(folder):
+        return default, {}
     if pooling is None:
         raise CheckpointError(f"{file} has no Pooling step; add one.")
     if (kept := _truncated(folder)) is not None:

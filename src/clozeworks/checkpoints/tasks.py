@@ -22,6 +22,7 @@ from clozeworks.core.model import Model
 from clozeworks.errors import CheckpointError, ClozeworksError, SettingError, UnsupportedError
 from clozeworks.families.family import Config, Family
 from clozeworks.families.weights import Names
+from clozeworks.tasks.labels.activation import NEWER, OLDER
 from clozeworks.tasks.tag import TRANSITIONS
 from clozeworks.tasks.task import PublishedHeads, Task, task_classes
 
@@ -29,7 +30,7 @@ AnyTask = Task[Any, Any]
 OldHead = Literal["fit", "remap", "fresh", "refuse"]
 # What a config says of a head. Of another head it would be wrong: question answering elsewhere has
 # as many outputs as there are labels.
-_OF_HEADS = frozenset({"id2label", "label2id", "num_labels", "problem_type"})
+_OF_HEADS = frozenset({"id2label", "label2id", "num_labels", "problem_type", NEWER, OLDER})
 
 
 def task_of(checkpoint: Checkpoint, source_location: str) -> AnyTask | None:

@@ -31,6 +31,7 @@ COMMANDS = {
     "topics": "sort texts into topics, with their typical words",
     "space": "see how the vectors of texts fill their space",
     "whiten": "make the space of a model's vectors more even, without training",
+    "rerank": "put documents in order by how well they answer a query",
     "generate": "continue a text, or answer it",
     "score": "measure how likely texts are",
     "choose": "classify texts by likelihood, without training",
@@ -224,7 +225,7 @@ def task_commands() -> dict[str, str]:
 
 def overview() -> str:
     """What `clozeworks --help` prints."""
-    tasks = task_commands()
+    tasks = {name: what for name, what in task_commands().items() if name not in COMMANDS}
     width = max(map(len, (*COMMANDS, *tasks))) + 2
     lines = [
         "Clozeworks: from your own raw text to a trained language model.",

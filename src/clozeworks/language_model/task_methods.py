@@ -6,15 +6,17 @@ from typing import Any, TypeVar, Unpack, overload
 from clozeworks.checkpoints.tasks import AnyTask, task_of
 from clozeworks.data.labelled.columns import named_columns
 from clozeworks.data.labelled.in_memory import Frame, listed_texts, prediction_rows
-from clozeworks.errors import InputError, UnsupportedError
+from clozeworks.errors import InputError, SettingError, UnsupportedError
 from clozeworks.inference.loop import BatchKeywords
 from clozeworks.inference.predict import answers
 from clozeworks.language_model.arguments import in_python
 from clozeworks.language_model.batching import batch_options
 from clozeworks.language_model.loaded import LoadedCheckpoint
+from clozeworks.language_model.pair_scores import scored_pairs
 from clozeworks.tasks.answer import Answer, Answered
 from clozeworks.tasks.classify import Classified, Classify
 from clozeworks.tasks.compare import Compare
+from clozeworks.tasks.rerank.task import RankedDocument, ranked
 from clozeworks.tasks.tag import Tag, Tagged
 from clozeworks.tasks.tagging.items import WordsItem
 from clozeworks.tasks.task import Task, named_class, task_classes
@@ -151,6 +153,28 @@ class TaskMethods(LoadedCheckpoint):
             texts = [{"messages": each} if is_chat(each) else each for each in texts]
         return self._predict_as(TextToText, texts, alone or isinstance(texts, str), options)
 
+    def rerank(
+        self, query: str, documents: Sequence[str], *, top: int | None = None, **options: Any
+    ) -> list[RankedDocument]:
+        """Documents with how well they answer a query, the best first; equal ones stay in order.
+
+        A model that was trained to compare two texts reranks, too: by its number, or by the
+        probability of its last label, which by custom is "1", "relevant" or "entailment".
+
+        Args:
+            query: The query.
+            documents: The documents.
+            top: How many are returned; all if not given.
+            options: As for `predict`.
+
+        Raises:
+            UnsupportedError: If the model does not read two texts together.
+        """
+        if top is not None and top < 1:
+            raise SettingError("top", top, "it must be at least 1")
+        texts = listed_texts(documents, "documents")
+        return ranked(texts, scored_pairs(self, query, texts, **options))[:top]
+
     def _predict_as(self, kind: type[AnyTask], items: Any, alone: bool, options: Any) -> Any:
         """The predictions of one kind of task; `alone` says that `items` is a single one."""
         predictions = self.predict([items] if alone else items, self.task_for(kind), **options)
@@ -163,7 +187,7 @@ class TaskMethods(LoadedCheckpoint):
             UnsupportedError: If it cannot do that.
         """
         task = self.task
-        suited = None if task is None else task.suited_to(kind)
+        suited = None if task is None else task.suited_to(kind) or kind.reading_head_of(task)
         if suited is None:
             suited = kind.without_training(self.model.blueprint)
         if suited is None:

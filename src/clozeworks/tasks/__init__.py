@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from clozeworks.tasks.classify import TextItem as TextItem
     from clozeworks.tasks.compare import Compare as Compare
     from clozeworks.tasks.compare import PairItem as PairItem
+    from clozeworks.tasks.rerank.items import RerankItem as RerankItem
+    from clozeworks.tasks.rerank.task import Rerank as Rerank
     from clozeworks.tasks.spans.questions import QuestionItem as QuestionItem
     from clozeworks.tasks.tag import Tag as Tag
     from clozeworks.tasks.tagging.items import WordsItem as WordsItem
@@ -35,6 +37,8 @@ _PLACES = {
     "TextItem": "classify",
     "Compare": "compare",
     "PairItem": "compare",
+    "Rerank": "rerank.task",
+    "RerankItem": "rerank.items",
     "Tag": "tag",
     "WordsItem": "tagging.items",
     "Answer": "answer",

@@ -53,6 +53,7 @@ from clozeworks.data.labelled.reading import Reading
 from clozeworks.errors import CheckpointError, SettingError, UnknownName
 from clozeworks.objectives.batch import ANSWERS, BatchTensors
 from clozeworks.spec import Above, Below, spec
+from clozeworks.tasks.labels.activation import states_activation
 from clozeworks.tasks.labels.loss import LabelLoss
 from clozeworks.tasks.labels.names import check_names, number_of, right_label
 from clozeworks.tasks.labels.standardization import Standardization
@@ -274,6 +275,8 @@ class Classify(LabelSetTask[Any, Classified]):
         labels = published.labels(cls.head_names)
         if labels is None or cls is not Classify:
             return None
+        if len(labels) == 1 and states_activation(published.config):
+            return None  # a cross-encoder
         return cls(
             labels=labels,
             problem=_published_problem(published.config, len(labels), published.folder),

@@ -164,6 +164,6 @@ def test_a_task_can_be_named(encoder):
     with pytest.raises(SettingError) as caught:
         model.predict(["the fox"], 3)
     assert str(caught.value) == (
-        "task is 3; it must be a task, or the name of one: answer, classify, compare, tag, "
-        "text-to-text."
+        "task is 3; it must be a task, or the name of one: answer, classify, compare, "
+        "embed, rerank, tag, text-to-text."
     )

@@ -47,7 +47,8 @@ def search(
             words, by BM25; both joins the two rankings (reciprocal rank fusion).
         where: A condition on a column, such as year>=2020 or language=en; may be given several
             times, and all must hold.
-        rerank: A model folder or hub name that compares two texts: it scores the best 50 again.
+        rerank: A model folder or hub name of a cross-encoder, which reads query and text together:
+            it scores the best 50 again.
         exact: Look at all vectors, also if the index has codes or a graph of neighbours.
         model: The model that made the index, if it is elsewhere now.
         json: Print an object per query, with the results, as JSON lines.
