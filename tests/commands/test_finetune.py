@@ -113,13 +113,13 @@ def test_several_settings_are_tried_and_reported_on_items_that_had_no_say(
         ),
         (
             ["tagg"],
-            "tagg is neither a task nor a recipe; write finetune answer|classify|compare"
-            "|embed|rerank|tag|text-to-text MODEL TRAIN, or name a .toml file. Did you mean 'tag'?",
+            "tagg is neither a task nor a recipe; write finetune answer|classify|compare|embed"
+            "|rerank|tag|text-to-text MODEL TRAIN, or name a .toml file. Did you mean 'tag'?",
         ),
         (
             ["clasify", "{bert}", "{rows}", "--out", "a"],  # --out is an option of a task
-            "clasify is neither a task nor a recipe; write finetune answer|classify|compare"
-            "|embed|rerank|tag|text-to-text MODEL TRAIN, or name a .toml file. Did you mean 'classify'?",
+            "clasify is neither a task nor a recipe; write finetune answer|classify|compare|embed"
+            "|rerank|tag|text-to-text MODEL TRAIN, or name a .toml file. Did you mean 'classify'?",
         ),
         (["classify", "{bert}"], "TRAIN is missing. See: clozeworks finetune classify --help"),
         (["classify", "{bert}", "epochs=1"], "no labelled file was named; give at least one after"),

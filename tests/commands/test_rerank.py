@@ -5,6 +5,7 @@ import json
 import sys
 
 import pytest
+import torch
 
 import clozeworks as cw
 from clozeworks.tasks.rerank.task import Rerank
@@ -16,9 +17,10 @@ DOCUMENTS = ["the dog lay on the rug", "the cat", "我爱北京", "the cat sat o
 @pytest.fixture(scope="module")
 def folder(tiny_models, tmp_path_factory):
     model = cw.load(tiny_models["bert"]).for_task(Rerank(activation="identity"), seed=3)
+    generator = torch.Generator().manual_seed(3)
     for name, parameter in model.model.named_parameters():
         if name.startswith("heads."):
-            parameter.data.normal_(std=0.5)
+            parameter.data.normal_(std=0.5, generator=generator)
     return model.save(tmp_path_factory.mktemp("reranker") / "model")
 
 

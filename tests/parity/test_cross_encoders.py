@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import torch
 
 import clozeworks as cw
 from clozeworks.tasks.rerank.task import Rerank
@@ -42,9 +43,10 @@ def ours(tiny_models):
 
     def make(kind="bert", **settings):
         model = cw.load(tiny_models[kind]).for_task(Rerank(**settings), seed=3)
-        for name, parameter in model.model.named_parameters():
+        generator = torch.Generator().manual_seed(3)
+    for name, parameter in model.model.named_parameters():
             if name.startswith("heads."):
-                parameter.data.normal_(std=0.5)
+                parameter.data.normal_(std=0.5, generator=generator)
         return model
 
     return make
@@ -101,7 +103,8 @@ def test_a_sentence_model_that_became_a_reranker(ours, tmp_path):
     start.checkpoint.pooling = replace(start.pooling, stated=True)
     folder = start.save(tmp_path / "sentence")
     model = cw.load(folder).for_task(Rerank(activation="sigmoid"))
+    generator = torch.Generator().manual_seed(3)
     for name, parameter in model.model.named_parameters():
         if name.startswith("heads."):
-            parameter.data.normal_(std=0.5)
+            parameter.data.normal_(std=0.5, generator=generator)
     same(model, theirs(model.save(tmp_path / "model")))
