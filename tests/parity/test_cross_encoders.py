@@ -37,17 +37,21 @@ def same(model, encoder):
     assert [each.score for each in ranking] == pytest.approx([e["score"] for e in right], abs=1e-6)
 
 
+def with_head(model):
+    """The same model, its head saying something."""
+    generator = torch.Generator().manual_seed(3)
+    for name, parameter in model.model.named_parameters():
+        if name.startswith("heads."):
+            parameter.data.normal_(std=0.5, generator=generator)
+    return model
+
+
 @pytest.fixture
 def ours(tiny_models):
-    """A model whose head says something."""
+    """Makes a reranker."""
 
     def make(kind="bert", **settings):
-        model = cw.load(tiny_models[kind]).for_task(Rerank(**settings), seed=3)
-        generator = torch.Generator().manual_seed(3)
-    for name, parameter in model.model.named_parameters():
-            if name.startswith("heads."):
-                parameter.data.normal_(std=0.5, generator=generator)
-        return model
+        return with_head(cw.load(tiny_models[kind]).for_task(Rerank(**settings)))
 
     return make
 
@@ -102,9 +106,5 @@ def test_a_sentence_model_that_became_a_reranker(ours, tmp_path):
     start = ours(activation="sigmoid")
     start.checkpoint.pooling = replace(start.pooling, stated=True)
     folder = start.save(tmp_path / "sentence")
-    model = cw.load(folder).for_task(Rerank(activation="sigmoid"))
-    generator = torch.Generator().manual_seed(3)
-    for name, parameter in model.model.named_parameters():
-        if name.startswith("heads."):
-            parameter.data.normal_(std=0.5, generator=generator)
+    model = with_head(cw.load(folder).for_task(Rerank(activation="sigmoid")))
     same(model, theirs(model.save(tmp_path / "model")))
