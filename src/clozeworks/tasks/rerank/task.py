@@ -106,9 +106,7 @@ class RankedDocument:
         return {"index": self.index, "score": self.score, "document": self.document}
 
 
-def ranked(
-    documents: Sequence[str], scored: Sequence[tuple[float, float]]
-) -> list[RankedDocument]:
+def ranked(documents: Sequence[str], scored: Sequence[tuple[float, float]]) -> list[RankedDocument]:
     """Documents by their logits, the best first; equal ones stay in order.
 
     Args:
