@@ -359,3 +359,12 @@ def test_a_full_disk_is_a_sentence(command, searched_model, rows, folder, monkey
     assert "shard-000001.safetensors could not be written: No space left on device" in complaint
     monkeypatch.undo()
     assert "1 embedded" in command("index", rows, "--column", "text", "-o", folder).err
+
+
+def test_neighbours_need_a_library(command, rows, searched_model, tmp_path, monkeypatch, refused):
+    monkeypatch.setitem(__import__("sys").modules, "usearch.index", None)
+    refused(
+        "Approximate search needs the library 'usearch', which is not installed; install it with: "
+        "pip install 'clozeworks[search]'.",
+        *("index", rows, "-m", searched_model, "-o", tmp_path / "new", "--neighbours"),
+    )
