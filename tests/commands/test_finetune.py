@@ -232,3 +232,8 @@ def test_what_becomes_of_a_head_is_said_and_can_be_asked_for(command, bert, rows
         "head is 'refuse'; the labels are maybe, no, and the checkpoint has no, yes" in refused.err
     )
     assert not (tmp_path / "no").exists()
+
+
+def test_help_says_what_rows_teach(command):
+    shown = command("finetune", "embed", "--help").out
+    assert "- sentence1, sentence2, score: cosent, or cosine_similarity\n" in shown

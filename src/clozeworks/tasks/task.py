@@ -206,6 +206,8 @@ class Task(Objective, Generic[ItemType, AnswerType]):
     """Further options of its command."""
     usual_epochs: ClassVar[float] = 3.0
     """How often a large set is gone through in fine-tuning."""
+    teaches: ClassVar[Mapping[str, str]] = {}
+    """What rows of several kinds teach, for the help of fine-tuning: what I have, what I get."""
     usual_batch_size: ClassVar[int] = 32
     """Items of a step."""
     can_augment: ClassVar[bool] = True

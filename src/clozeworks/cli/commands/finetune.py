@@ -121,7 +121,9 @@ def _command(kind: type[Task[Any, Any]]) -> None:
         spelled |= {"run": "--out", "seeds": "--seeds", "data.train": "TRAIN", "model": "MODEL"}
         _run(recipe, changes, words, training, spelled, probe=probe)
 
-    run.__doc__ = f"""Fine-tune a model to {kind.summary}.
+    rows = "".join(f"\n    - {have}: {get}" for have, get in kind.teaches.items())
+    table = f"\n\n    What your columns are, and the loss you get (task.loss.kind):{rows}"
+    run.__doc__ = f"""Fine-tune a model to {kind.summary}.{table if rows else ""}
 
     Args:
         model: A model folder or hub name.

@@ -122,6 +122,17 @@ class Embed(Task[EmbedItem, Embedded]):
     texts_apart: ClassVar[bool] = True
     usual_epochs: ClassVar[float] = 1.0
     usual_batch_size: ClassVar[int] = 64
+    teaches: ClassVar[Mapping[str, str]] = {
+        "query, document (anchor, positive)": "multiple_negatives_ranking",
+        "the same with negative, or negative_1, negative_2 …": "the same, with hard negatives",
+        "sentence1, sentence2, score": "cosent, or cosine_similarity",
+        "sentence1, sentence2, label of 0 or 1": "contrast",
+        "premise, hypothesis, label": "softmax_nli",
+        "text, label": "pairs of one label, ranked",
+        "text": "each text and itself, ranked (SimCSE)",
+        "text, teacher (a vector)": "vector_distillation",
+        "query, positive, negative, teacher (scores)": "margin_mse, or list_kl",
+    }
     python_usage: ClassVar[str] = 'vectors = model.embed(["a text", "another"])'
 
     # The field is a person's word; the method of this name that objectives have is not called.
