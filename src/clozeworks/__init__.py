@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from clozeworks.errors import ClozeworksError as ClozeworksError
     from clozeworks.jobs.calls import evaluate as evaluate
     from clozeworks.jobs.calls import finetune as finetune
+    from clozeworks.jobs.calls import mine as mine
     from clozeworks.jobs.calls import pretrain as pretrain
     from clozeworks.jobs.search.index import Index as Index
     from clozeworks.jobs.tokenizer import train_tokenizer as train_tokenizer
@@ -49,6 +50,7 @@ _PLACES = {
     "finetune": "jobs.calls",
     "pretrain": "jobs.calls",
     "evaluate": "jobs.calls",
+    "mine": "jobs.calls",
     "Callback": "engine.callbacks",
     "MLflowCallback": "runs.trackers.mlflow",
     "TensorBoardCallback": "runs.trackers.tensorboard",

@@ -5,6 +5,7 @@ import json
 import pytest
 
 import clozeworks as cw
+from clozeworks.errors import OutputError, UnknownName
 from clozeworks.tasks.compare import Compare
 
 WORDS = ["cat", "dog", "house", "garden", "mat", "new", "old", "on"]
@@ -136,6 +137,19 @@ def test_judged_pairs_and_collections(command, tiny_models, tmp_path):
     outcome = command("mine", folder, "-m", tiny_models["bert"], "-o", out, "--overwrite")
     assert "the judgements are those of train." in outcome.err
     assert {row["anchor"] for row in read(out)} == {PAIRS[1][0]}
+
+
+def test_python_takes_rows_and_models(command, tiny_models, pairs, tmp_path, capsys):
+    out, same = tmp_path / "o.jsonl", tmp_path / "same.jsonl"
+    assert command("mine", pairs, "-m", tiny_models["bert"], "-o", out, "-k", 2).code == 0
+    rows = [(row["anchor"], row["positive"]) for row in read(pairs)]
+    data = {"anchor": [a for a, _ in rows], "positive": [p for _, p in rows]}
+    mined = cw.mine(data, cw.load(tiny_models["bert"]), same, negatives=2, quiet=True)
+    assert read(same) == read(out) and mined.rows == len(read(out))
+    with pytest.raises(OutputError, match="exists; choose another name, or replace it with overwr"):
+        cw.mine(data, tiny_models["bert"], same)
+    with pytest.raises(UnknownName, match="relative_margin"):
+        cw.mine(data, tiny_models["bert"], same, relative_margins=0.1)
 
 
 @pytest.mark.parametrize(

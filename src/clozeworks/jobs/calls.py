@@ -1,19 +1,26 @@
-"""Jobs as a program calls them: `cw.finetune`, `cw.pretrain`, `cw.evaluate`.
+"""Jobs as a program calls them: `cw.finetune`, `cw.pretrain`, `cw.evaluate`, `cw.mine`.
 
 They take objects as well as names and files, show progress and a summary, and name arguments of
 Python in their messages. The commands use the jobs themselves.
 """
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from clozeworks import config
+from clozeworks.data.files.vectors import check_output
+from clozeworks.data.labelled.bad_rows import BadRows
+from clozeworks.data.labelled.columns import named_columns
+from clozeworks.data.labelled.in_memory import data_sources
+from clozeworks.data.labelled.reading import Reading
+from clozeworks.display.progress import ProgressBar
 from clozeworks.display.training import TrainingProgress
 from clozeworks.engine.callbacks import Callback
-from clozeworks.errors import SET, SettingError, Stated
+from clozeworks.errors import SET, SettingError, Stated, UnknownName
 from clozeworks.jobs.finetune import job as finetuning
 from clozeworks.jobs.finetune.arguments import (
     FinetuneCall,
@@ -33,13 +40,22 @@ from clozeworks.jobs.finetune.search import Searched, search
 from clozeworks.jobs.pretrain import job as pretraining
 from clozeworks.jobs.pretrain.recipe import Recipe, changed, read_recipe
 from clozeworks.jobs.pretrain.summary import Pretrained
+from clozeworks.jobs.search.mine import (
+    MINED_SUFFIXES,
+    Mined,
+    RowLayout,
+    mine_negatives,
+    mining_texts,
+)
 from clozeworks.jobs.short_forms import PRETRAIN_KEYWORDS, lay_over, written_out
 from clozeworks.jobs.training_result import TrainingResult
 from clozeworks.language_model import LanguageModel, load
 from clozeworks.language_model.arguments import as_arguments, in_python
-from clozeworks.language_model.evaluated import EvaluatedModel, NamedColumns
+from clozeworks.language_model.evaluated import EvaluatedModel, NamedColumns, Tell
 from clozeworks.objectives.custom_loss import LabelLossFunction
 from clozeworks.recipes import recipe_file
+from clozeworks.search.mining import MiningRules
+from clozeworks.tasks.embed.items import EmbedItem
 from clozeworks.tasks.metrics.custom import Metric
 from clozeworks.tasks.task import Task
 from clozeworks.wording import visible
@@ -219,6 +235,75 @@ def evaluate(model: LanguageModel | Path | str, data: Any, **options: Any) -> Ev
     check_model(model)
     loaded = model if isinstance(model, LanguageModel) else load(model)
     return loaded.evaluate(data, **options)
+
+
+def mine(
+    data: Any,
+    model: LanguageModel | Path | str,
+    out: Path | str,
+    *,
+    corpus: Sequence[Path | str] = (),
+    columns: NamedColumns = None,
+    rerank: LanguageModel | Path | str | None = None,
+    layout: RowLayout = "triplets",
+    skip_bad_rows: bool = False,
+    overwrite: bool = False,
+    quiet: bool = False,
+    **rules: Any,
+) -> Mined:
+    """Finds hard negatives for pairs of texts, and writes rows to learn from.
+
+        mined = cw.mine("pairs.jsonl", "path/or/hub-name", "triplets.jsonl", relative_margin=0.05)
+        mined.report.dropped
+
+    Args:
+        data: Pairs of anchor and positive: a file or several, a frame, a dataset, a dict of columns
+            or a list of rows; or a folder in BEIR's layout.
+        model: The sentence model that says what is near: a model, a model folder or a hub name.
+        out: The file that is written: .jsonl or .tsv.
+        corpus: Files of further texts to choose from.
+        columns: Which column is what, such as `{"anchor": "question"}`; found if not given.
+        rerank: A model that compares two texts, to score candidates and positives again.
+        layout: triplets, a row for each negative; or tuples, a row for each pair.
+        skip_bad_rows: Whether rows that cannot be used are dropped.
+        overwrite: Whether a file that exists is replaced.
+        quiet: Whether nothing is shown.
+        rules: Those of `MiningRules`: negatives, relative_margin, absolute_margin, max_score,
+            min_score, range_min, range_max, sampling, seed.
+
+    Raises:
+        InputError: If the data cannot be used, or no negative is left.
+        OutputError: If the file exists or cannot be written.
+    """
+    check_model(model)
+    known = [field.name for field in fields(MiningRules)]
+    for name in rules:
+        if name not in known:
+            raise UnknownName("An argument of mine", name, known)
+    with in_python(), nullcontext() if quiet else ProgressBar("tokens") as progress:
+        check_output(Path(out), overwrite=overwrite, suffixes=MINED_SUFFIXES, name="triplets")
+        settled = MiningRules(**rules)
+        reading = Reading(columns=named_columns(columns, EmbedItem))
+        bad = BadRows(skip=skip_bad_rows)
+        sources = data_sources(data, "data")
+        tell: Tell = (lambda sentence: None) if quiet else _say
+        texts = mining_texts(sources, [*map(Path, corpus)], reading, bad, tell)
+        loaded = model if isinstance(model, LanguageModel) else load(model)
+        second = load(rerank) if isinstance(rerank, Path | str) else rerank
+        return mine_negatives(
+            loaded,
+            texts,
+            Path(out),
+            settled,
+            layout=layout,
+            rerank=second,
+            tell=tell,
+            progress=progress,
+        )
+
+
+def _say(sentence: str) -> None:
+    print(visible(as_arguments(sentence), lines=True), file=sys.stderr)
 
 
 class _Display(TrainingProgress):

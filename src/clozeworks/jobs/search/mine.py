@@ -12,6 +12,7 @@ from clozeworks.arrays import Float32Array, Float64Array
 from clozeworks.data.chunks import in_chunks
 from clozeworks.data.files.texts import read_texts
 from clozeworks.data.labelled.bad_rows import BadRows
+from clozeworks.data.labelled.in_memory import DataSource, InMemory, source_name
 from clozeworks.data.labelled.reading import Reading, read_items
 from clozeworks.data.retrieval.folder import is_collection, read_collection
 from clozeworks.errors import InputError
@@ -75,7 +76,7 @@ class Mined:
 
 
 def mining_texts(
-    files: Sequence[Path],
+    files: Sequence[DataSource],
     corpus: Sequence[Path],
     reading: Reading,
     bad: BadRows,
@@ -84,7 +85,8 @@ def mining_texts(
     """Reads what hard negatives are looked for: pairs, triplets, judged pairs, or a collection.
 
     Args:
-        files: Files of rows; or a folder in BEIR's layout, or one of its files of judgements.
+        files: Files of rows, or what a program holds in place of them; or a folder in BEIR's
+            layout, or one of its files of judgements.
         corpus: Files of further texts to choose from, one per line or row.
         reading: How files of rows are read.
         bad: Collects rows that cannot be used.
@@ -94,8 +96,9 @@ def mining_texts(
         InputError: If nothing is said of which texts belong together.
     """
     found = MiningTexts()
-    if len(files) == 1 and is_collection(files[0]):
-        _add_collection(found, files[0], bad, tell)
+    first = files[0] if len(files) == 1 and not isinstance(files[0], InMemory) else None
+    if first is not None and is_collection(Path(first)):
+        _add_collection(found, Path(first), bad, tell)
     else:
         _add_rows(found, files, reading, bad, tell)
     for path in corpus:
@@ -104,14 +107,14 @@ def mining_texts(
             found.add(text.strip(), location)
     if not found.anchors:
         raise InputError(
-            f"{', '.join(map(str, files))}: no row says that two texts belong together; there must "
-            "be positives to find negatives for; check the labels."
+            f"{', '.join(map(source_name, files))}: no row says that two texts belong together; "
+            "there must be positives to find negatives for; check the labels."
         )
     return found
 
 
 def _add_rows(
-    found: MiningTexts, files: Sequence[Path], reading: Reading, bad: BadRows, tell: Tell
+    found: MiningTexts, files: Sequence[DataSource], reading: Reading, bad: BadRows, tell: Tell
 ) -> None:
     labelled = read_items(list(files), EmbedItem, reading, bad=bad)
     tell(labelled.description)
