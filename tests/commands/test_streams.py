@@ -75,11 +75,22 @@ def test_no_file_takes_the_number_of_a_closed_stream(start, tmp_path, monkeypatc
     assert (tmp_path / "file.txt").read_text() == "written"
 
 
-def on_terminal(*words, cwd):
-    """What a command sends to a terminal."""
+# Several commands in one process, because each process has to import torch.
+COMMANDS = """
+import json, sys
+from clozeworks.cli import main
+main._prepare_output()
+for words in json.loads(sys.argv[1]):
+    main.run(words)
+    print("END OF COMMAND", flush=True)
+"""
+
+
+def on_terminal(commands, cwd):
+    """What each of some commands sends to a terminal."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "clozeworks", *map(str, words)],
+        [sys.executable, "-c", COMMANDS, json.dumps(commands)],
         env={**os.environ, "PYTHONPATH": str(SOURCE), "NO_COLOR": "1", "TERM": "dumb"},
         stdin=subprocess.DEVNULL,
         stdout=theirs,
@@ -98,7 +109,8 @@ def on_terminal(*words, cwd):
         sent += part
     os.close(ours)
     process.wait(timeout=60)
-    return sent.decode().replace("\r\n", "\n")  # as a terminal is told to end lines
+    lines = sent.decode().replace("\r\n", "\n")  # as a terminal is told to end lines
+    return lines.split("END OF COMMAND\n")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such terminals")
@@ -109,7 +121,7 @@ def test_a_terminal_is_told_nothing_it_would_obey(bert_model, tmp_path):
     other = tmp_path / "columns.csv"
     other.write_text(f"{HOSTILE.replace(chr(13), '')},x\n1,2\n", encoding="utf-8")
     model = Path(shutil.move(bert_model, tmp_path / f"{HOSTILE}-model"))
-    for words in (
+    commands = [
         ["data", "check", rows.name, "--task", "classify"],
         ["data", "check", other.name, "--task", "classify"],
         ["data", "check", rows.name, "--task", "classify", "--json"],
@@ -120,8 +132,10 @@ def test_a_terminal_is_told_nothing_it_would_obey(bert_model, tmp_path):
         ["show", f"{HOSTILE}.nothing"],
         [HOSTILE],
         ["embed", model.name, HOSTILE],
-    ):
-        sent = on_terminal(*words, cwd=tmp_path)
+    ]
+    *every, rest = on_terminal(commands, cwd=tmp_path)
+    assert rest == ""
+    for words, sent in zip(commands, every, strict=True):
         found = OBEYED.search(sent)
         assert found is None, (words, sent[max(0, found.start() - 80) : found.end() + 20])
         assert "Traceback" not in sent and sent, words
