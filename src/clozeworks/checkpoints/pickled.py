@@ -220,12 +220,20 @@ def child() -> None:
     source, target, seconds = Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3])
     import torch  # what needs many files is imported before the limits
 
-    from clozeworks.storage.tensor_file import write_tensors
+    import clozeworks.storage.tensor_file  # noqa: F401
 
     torch.zeros(1).clone()
-    size = source.stat().st_size
-    _limit(size, seconds)
+    _limit(source.stat().st_size, seconds)
     _lock_down(source, target)
+    print(json.dumps(_rewrite(source, target)), flush=True)
+
+
+def _rewrite(source: Path, target: Path) -> dict[str, Any]:
+    """Writes the tensors of a pickle as safetensors; says what they are, or what is wrong."""
+    import torch
+
+    from clozeworks.storage.tensor_file import write_tensors
+
     try:
         known = with_known_protocol(source)
         loaded = torch.load(known, map_location="cpu", weights_only=True)
@@ -233,20 +241,19 @@ def child() -> None:
         # A tensor that shares its memory with another is stored once more, as every reader wants.
         tensors = {name: tensor.detach().clone().contiguous() for name, tensor in weights.items()}
         write_tensors(target, tensors, {"format": "pt"})
-        report: dict[str, Any] = {
+        return {
             "names": list(tensors),
             "size": sum(each.numel() * each.element_size() for each in tensors.values()),
             "notes": notes,
         }
     except ClozeworksError as error:
-        report = {"error": str(error)}
+        return {"error": str(error)}
     except MemoryError:
-        report = {"error": "it asks for more memory than such a file can need"}
+        return {"error": "it asks for more memory than such a file can need"}
     except BaseException as error:
-        report = {"error": _reason(error)}
         if isinstance(error, OSError) and error.errno in _FULL:
-            report = {"unwritten": error.errno}
-    print(json.dumps(report), flush=True)
+            return {"unwritten": error.errno}
+        return {"error": _reason(error)}
 
 
 def _weights_of(loaded: Any, tensor_type: type) -> tuple[dict[str, Any], list[str]]:

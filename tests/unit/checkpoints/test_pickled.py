@@ -7,12 +7,15 @@ import pickletools
 import shutil
 import zipfile
 from collections import OrderedDict
+from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
 import clozeworks as cw
+from clozeworks.checkpoints import pickled as reading
 from clozeworks.checkpoints.pickle_protocol import rewritten
 from clozeworks.checkpoints.pickled import convert
 from clozeworks.errors import CheckpointError, OutputError
@@ -32,6 +35,17 @@ def pickled(tmp_path):
         return folder, weights
 
     return build
+
+
+@pytest.fixture
+def here(monkeypatch):
+    """Converts in this process: a child has to import torch, and does the same with more care."""
+
+    def run(command, **_):
+        source, target = map(Path, command[3:5])
+        return CompletedProcess(command, 0, json.dumps(reading._rewrite(source, target)), "")
+
+    monkeypatch.setattr(reading.subprocess, "run", run)
 
 
 def tokenizer(folder):
@@ -63,7 +77,7 @@ def test_every_weight_and_every_other_file_is_kept(pickled, tmp_path, save):
     assert cw.load(tmp_path / "out").fill("a [MASK]", top=1)
 
 
-def test_weights_that_share_memory_are_written_once_each(pickled, tmp_path):
+def test_weights_that_share_memory_are_written_once_each(pickled, here, tmp_path):
     def save(weights, path):
         table = weights["bert.embeddings.word_embeddings.weight"]
         torch.save({**weights, "cls.predictions.decoder.weight": table}, path)
@@ -76,7 +90,7 @@ def test_weights_that_share_memory_are_written_once_each(pickled, tmp_path):
     )
 
 
-def test_what_training_programs_wrap_around_weights_is_taken_off(pickled, tmp_path):
+def test_what_training_programs_wrap_around_weights_is_taken_off(pickled, here, tmp_path):
     def save(weights, path):
         inner = {f"module.{name}": weight for name, weight in weights.items()}
         torch.save({"state_dict": {**inner}, "epoch": 3}, path)
@@ -90,7 +104,7 @@ def test_what_training_programs_wrap_around_weights_is_taken_off(pickled, tmp_pa
     )
 
 
-def test_shards_keep_their_index(pickled, tmp_path):
+def test_shards_keep_their_index(pickled, here, tmp_path):
     def save(weights, path):
         names = sorted(weights)
         halves = {"pytorch_model-1.bin": names[::2], "pytorch_model-2.bin": names[1::2]}
@@ -130,7 +144,7 @@ def test_a_file_that_would_run_a_program_runs_none(pickled, tmp_path, protocol):
     assert not mark.exists() and not (tmp_path / "out").exists()
 
 
-def test_a_newer_protocol_is_read(pickled, tmp_path):
+def test_a_newer_protocol_is_read(pickled, here, tmp_path):
     def save(weights, path):
         state = {"state_dict": OrderedDict(weights), "epoch": 2**70, "note": "é" * 300}
         torch.save(state, path, pickle_protocol=4)
@@ -179,7 +193,7 @@ def test_a_full_disk_is_no_fault_of_the_file(pickled, small_disk):
     assert not list(small_disk.iterdir())
 
 
-def test_weights_of_sub_folders_are_converted_or_named(pickled, tmp_path):
+def test_weights_of_sub_folders_are_converted_or_named(pickled, here, tmp_path):
     folder, _ = pickled(as_zip)
     for name in ("2_Dense", "onnx"):
         (folder / name).mkdir()
@@ -213,7 +227,7 @@ def test_a_small_file_cannot_take_much_memory(pickled, tmp_path):
         convert(folder, tmp_path / "out")
 
 
-def test_damaged_and_empty_files_get_a_sentence(pickled, tmp_path):
+def test_damaged_and_empty_files_get_a_sentence(pickled, here, tmp_path):
     folder, _ = pickled(as_zip)
     whole = (folder / "pytorch_model.bin").read_bytes()
     for content in (b"", whole[: len(whole) // 2], b"PK\x03\x04 not a zip", bytes(range(256))):
