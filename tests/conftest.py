@@ -178,6 +178,15 @@ def command(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
 
 
 @pytest.fixture
+def blank_charts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaves charts blank, as drawing them takes longer than a small run; tests of reports draw."""
+    blank = {"svg": b"<svg></svg>", "png": b"\x89PNG"}
+    monkeypatch.setattr(
+        "clozeworks.reports.charts._saved", lambda figure, kind, **options: blank[kind]
+    )
+
+
+@pytest.fixture
 def refused(command: Callable[..., Outcome], tmp_path: Path) -> Callable[..., None]:
     """Checks that a command ends in exactly one sentence and leaves nothing behind."""
 

@@ -7,6 +7,11 @@ from pathlib import Path
 import pytest
 
 
+@pytest.fixture(autouse=True)
+def undrawn(blank_charts: None) -> None:
+    """Reports of runs have no charts here."""
+
+
 @pytest.fixture(scope="session")
 def tokenizer_folder(
     made_up: Callable[[int], str], tmp_path_factory: pytest.TempPathFactory

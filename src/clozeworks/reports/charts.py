@@ -142,9 +142,7 @@ def draw_png(panels: Sequence[Panel], marks: Marks | None = None) -> bytes:
                 _draw(axes, panels[number], marks or Marks(), named=number == 0)
             else:
                 axes.remove()
-        stream = BytesIO()
-        figure.savefig(stream, format="png")
-        return stream.getvalue()
+        return _saved(figure, "png")
 
 
 def draw_svg(panels: Sequence[Panel], marks: Marks | None = None) -> list[str]:
@@ -371,11 +369,16 @@ def _tip(tips: dict[str, str], artist: "Artist", sentence: str) -> None:
     tips[name] = sentence
 
 
+def _saved(figure: "Figure", kind: str, **options: Any) -> bytes:
+    """The bytes of a file with the figure."""
+    stream = BytesIO()
+    figure.savefig(stream, format=kind, **options)
+    return stream.getvalue()
+
+
 def _svg(figure: "Figure", title: str, tips: Mapping[str, str]) -> str:
     """A figure as an element of a page: unique ids, and colours as variables."""
-    stream = BytesIO()
-    figure.savefig(stream, format="svg", transparent=True, metadata={"Date": None})
-    svg = stream.getvalue().decode()
+    svg = _saved(figure, "svg", transparent=True, metadata={"Date": None}).decode()
     svg = svg[svg.index("<svg") :].strip()
     # Its style sheet would apply to the whole page, which has the same rule for all its charts.
     for pattern in (

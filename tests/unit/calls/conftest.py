@@ -10,6 +10,11 @@ COUNT, THINGS, SAID = 40, ("cat", "dog", "house"), ("bad", "good")
 SMALL = {"lr": 0.01, "batch_size": 8, "epochs": 1}
 
 
+@pytest.fixture(autouse=True)
+def undrawn(blank_charts: None) -> None:
+    """Reports of runs have no charts here."""
+
+
 @pytest.fixture(scope="session")
 def frame():
     """Texts, and whether they say that something is good."""

@@ -3,7 +3,9 @@ from clozeworks.families.family import Config, families, published_sizes
 
 
 def test_parts_add_up_to_the_whole():
-    for size, family in published_sizes().items():
+    size_of = {family.model_type: size for size, family in published_sizes().items()}
+    for name, size in size_of.items():
+        family = families()[name]
         parts = frozenset(family.architectures[family.base].parts | {"vocabulary"})
         blueprint = family.blueprint(family.published(size), parts)
         top = tree(blueprint)

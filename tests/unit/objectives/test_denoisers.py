@@ -56,7 +56,8 @@ def test_rates_and_spans_of_each_denoiser(many, number):
     _, batch = many
     part = batch.targets["denoisers"]
     own = np.flatnonzero(part["chosen"] == number)
-    asked = [rows(part["answers"], part["lengths"])[row] for row in own]
+    every = rows(part["answers"], part["lengths"])
+    asked = [every[row] for row in own]
     hidden = np.array([np.count_nonzero((ids > 1) & (ids < 300)) for ids in asked])
     spans = np.array([np.count_nonzero(ids >= 300) for ids in asked])
     hide = UL2[number].hide
