@@ -32,7 +32,7 @@ from typing import Any
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 TEXTS = ("the cat sat on the mat", "Paris lies on the Seine", "the dog lay in its old garden")
-MODELS = {"embed": "bert", "generate": "gpt2", "score": "gpt2"}
+MODELS = {"embed": "bert", "whiten": "bert", "generate": "gpt2", "score": "gpt2"}
 RECIPE = """
 run = "{work}/run"
 objective = "bert"
@@ -119,6 +119,7 @@ OUT = ("--out", "{work}/out.jsonl")
 KINDS = {
     "fill": Kind(("fill", "{made}/bert", "{made}/gaps.txt", "--json")),
     "embed": answering("embed", "--out", "{work}/out.npy"),
+    "whiten": answering("whiten", "--method", "centre", "--out", "{work}/out"),
     "index": Kind(
         ("index", "{made}/long.txt", "--model", "{made}/bert", "--out", "{work}/out"),
         kept=(".lock",),

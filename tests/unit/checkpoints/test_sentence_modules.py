@@ -51,6 +51,28 @@ def test_the_vectors_by_hand(dense_model):
     )
 
 
+def test_a_second_layer_and_an_activation_nobody_names(dense_model):
+    """A layer takes what the one before it gives; without a name its activation is tanh."""
+    model = cw.load(dense_model)
+    before = model.embed(TEXTS, normalize=False)
+    entries = json.loads((dense_model / "modules.json").read_text())
+    path = "sentence_transformers.models.Dense"
+    entries.insert(3, {"idx": 3, "name": "x", "path": "x_Dense", "type": path})
+    (dense_model / "modules.json").write_text(json.dumps(entries))
+    (dense_model / "x_Dense").mkdir()
+    config = {"in_features": 5, "out_features": 2, "bias": False}
+    (dense_model / "x_Dense/config.json").write_text(json.dumps(config))
+    weight = torch.randn(2, 5, generator=torch.manual_seed(3))
+    save_file({"linear.weight": weight}, dense_model / "x_Dense/model.safetensors")
+    found = cw.load(dense_model)
+    expected = np.tanh(before @ weight.numpy().T)
+    np.testing.assert_allclose(found.embed(TEXTS, normalize=False), expected, atol=1e-5)
+    assert str(found.pooling) == (
+        "mean pooling, then dense to 5, then dense to 2 and tanh, scaled to length 1 (as the model "
+        "folder says)"
+    )
+
+
 def test_another_pooling_keeps_the_layer_or_drops_it(dense_model, tmp_path):
     model = cw.load(dense_model)
     before = model.embed(TEXTS, normalize=False)

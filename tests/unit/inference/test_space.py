@@ -108,6 +108,10 @@ def test_the_partition_score():
     assert measures.partition_score(corners) == pytest.approx(1)
     line = np.array([[1.0, 0], [1, 0], [1, 0]])
     assert measures.partition_score(line) == pytest.approx(np.exp(-2))
+    unit = measures.unit_vectors(gaussian(40, 5) * np.linspace(0.2, 2, 5) + [1, 0, 2, 0, 1])
+    _, _, rows = np.linalg.svd(unit)  # the eigenvectors of x'x are the rows here
+    sums = [np.exp(unit @ (sign * row)).sum() for row in rows for sign in (1, -1)]
+    assert measures.partition_score(unit) == pytest.approx(min(sums) / max(sums))
 
 
 def test_alignment_is_of_vectors_of_length_1():

@@ -158,13 +158,17 @@ def unit_vectors(x: Float64Array) -> Float64Array:
     return unit
 
 
-def principal_directions(x: Float64Array) -> tuple[Float64Array, Float64Array]:
+def principal_directions(x: Float32Array | Float64Array) -> tuple[Float64Array, Float64Array]:
     """Variances (D,), the greatest first, and their directions as columns (D, D).
 
     Of the two signs of a direction it has the one whose largest component is positive.
     """
-    centred = x - x.mean(axis=0)
-    variances, directions = np.linalg.eigh(centred.T @ centred / len(x))
+    mean = x.mean(axis=0, dtype=np.float64)
+    covariance = np.zeros((x.shape[1], x.shape[1]))
+    for start in range(0, len(x), _ROWS):  # a second copy of all vectors may not fit
+        centred = x[start : start + _ROWS] - mean
+        covariance += centred.T @ centred
+    variances, directions = np.linalg.eigh(covariance / len(x))
     variances, directions = np.maximum(variances[::-1], 0.0), directions[:, ::-1]
     largest = np.abs(directions).argmax(axis=0)
     signs = np.sign(directions[largest, np.arange(directions.shape[1])])

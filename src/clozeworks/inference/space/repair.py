@@ -86,8 +86,7 @@ def fit_repair(
     """
     if method not in METHODS:
         raise SettingError("method", method, f"it must be one of: {', '.join(METHODS)}")
-    x = vectors.astype(np.float64)
-    texts, width = x.shape
+    texts, width = vectors.shape
     kept = width if dimensions is None else dimensions
     if dimensions is not None and method in ("centre", "all-but-the-top"):
         rule = f"`method` {method} keeps all dimensions"
@@ -97,10 +96,10 @@ def fit_repair(
         raise SettingError("dimensions", kept, rule)
     if texts <= (1 if method == "centre" else kept):
         raise InputError(_too_few(method, texts, kept, width))
-    mean = x.mean(axis=0)
+    mean = vectors.mean(axis=0, dtype=np.float64)
     if method == "centre":
         return Repair("centre", mean, np.eye(width), texts)
-    variances, directions = principal_directions(x)
+    variances, directions = principal_directions(vectors)
     if variances[0] <= np.finfo(np.float64).eps * float((mean**2).sum()):
         raise InputError("the vectors of all texts are the same; give texts that differ.")
     if method == "all-but-the-top":
