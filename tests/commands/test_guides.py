@@ -28,6 +28,8 @@ GOES_WITH = {
     "keep_first": "task.windows.keep=both",
     "length_penalty": "task.writing.num_beams=2",
     "task.loss.": "task.loss.kind=multiple_negatives_ranking",
+    "task.loss.weighting": "task.loss.kind=lambda_loss",
+    "task.loss.pos_weight": "task.loss.kind=binary_cross_entropy",
     "partition": 'task.loss.directions=["query_to_doc","doc_to_query"]',
 }
 
