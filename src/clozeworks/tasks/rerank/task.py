@@ -131,6 +131,14 @@ class Rerank(Task[RerankItem, Reranked]):
     ability: ClassVar[str] = "rerank documents"
     architecture: ClassVar[str] = "…ForSequenceClassification with one label: a cross-encoder"
     pipeline_tag: ClassVar[str] = "text-ranking"
+    teaches: ClassVar[Mapping[str, str]] = {
+        "query, document, label 0 or 1": "binary_cross_entropy, with a weight for rare relevance",
+        "query, positive, negative…": "binary_cross_entropy: positives are 1, negatives 0",
+        "query, documents, labels (lists)": "lambda_loss (or list_net)",
+        "query, document, a number or a teacher's score": "logit_mse",
+        "query, positive, negative…, teacher's scores": "logit_margin_mse",
+        "query, document, a class": "none: use clozeworks finetune compare",
+    }
     can_truncate: ClassVar[bool] = True
     can_augment: ClassVar[bool] = False
     texts_apart: ClassVar[bool] = True
