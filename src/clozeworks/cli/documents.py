@@ -90,7 +90,8 @@ def build(
                 progress=progress,
             )
     except OutputError:
-        print(_so_far(out), file=sys.stderr)
+        if counts.documents:
+            print(_so_far(out), file=sys.stderr)
         raise
     except (KeyboardInterrupt, SystemExit) as stop:
         stop.add_note(f"{_so_far(out)} Run the same command again to go on.")

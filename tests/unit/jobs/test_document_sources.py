@@ -57,6 +57,7 @@ def test_tables_without_header_and_lines(written):
         ('{"text": 5}', "line 1: the column 'text' is a number; it must be a string; choose"),
         ('{"text": "a", "id": ""}', "line 1: the id 'id' is blank; it must be a string or a whole"),
         ('{"text": "a", "id": [1]}', "line 1: the id 'id' is a list; it must be a string or a"),
+        ('{"text": "a", "id": "\\ud800"}', "line 1: the id holds"),
         ('{"a": "x", "b": "y"}', "has no column 'text'; its columns: a, b; choose one with"),
     ],
 )

@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 
 from clozeworks.arrays import Float32Array
+from clozeworks.data.files.encodings import printable
 from clozeworks.errors import InputError, SettingError
 from clozeworks.language_model import LanguageModel
 from clozeworks.search.documents import IndexedDocument, PassageSpan
@@ -192,7 +193,7 @@ class SentenceEmbedder:
 
 def _lasting(name: str) -> str:
     """A folder as it is called wherever a program runs; a hub name as it is."""
-    return str(Path(name).resolve()) if Path(name).is_dir() else name
+    return printable(Path(name).resolve()) if Path(name).is_dir() else name
 
 
 def _prompt(model: LanguageModel, given: str | None, name: str) -> str:

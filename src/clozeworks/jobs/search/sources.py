@@ -83,7 +83,7 @@ class FileDocuments:
             notes=self.notes,
         ):
             whole = self.documents == "file"
-            name = str(path) if whole else f"{path}:{found.line}"
+            name = found.origin if whole else f"{found.origin}:{found.line}"
             located = found.origin if whole else f"{found.origin}, line {found.line:,}"
             yield IndexedDocument(name, found.text, {}, located)
 
@@ -106,7 +106,7 @@ class FileDocuments:
                     f"{located}: the text is blank; fill it in, or leave out such {head.unit}s "
                     "with --skip-blank."
                 )
-            name = f"{path}:{number}"
+            name = f"{head.origin}:{number}"
             if number_of_id is not None:
                 name = _id_in(cells[number_of_id], named[number_of_id], located)
             others = {
@@ -160,6 +160,7 @@ def _id_in(cell: Any, name: str, located: str) -> str:
             f"{located}: the id {name!r} is {what}; it must be a string or a whole number; fill "
             "it in, or name another column with --id-column."
         )
+    check_characters(str(cell), f"{located}: the id")
     return str(cell)
 
 
@@ -198,7 +199,6 @@ def _document(row: Any, number: int) -> IndexedDocument:
     check_characters(text, located)
     name = next((column for column in ID_COLUMNS if cells.get(column) is not None), None)
     key = hash_of(text).hex()[:16] if name is None else _id_in(cells[name], name, located)
-    check_characters(key, f"{located}: its id")
     others = {
         column: cell
         for column, cell in cells.items()
