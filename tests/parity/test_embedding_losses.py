@@ -11,6 +11,7 @@ from clozeworks.tasks.embed.losses import HEAD, StepTexts
 from clozeworks.tasks.embed.losses.contrast import Contrast
 from clozeworks.tasks.embed.losses.cosent import Cosent
 from clozeworks.tasks.embed.losses.cosine_similarity import CosineSimilarity
+from clozeworks.tasks.embed.losses.guided_ranking import GuidedRanking
 from clozeworks.tasks.embed.losses.list_kl import ListKL
 from clozeworks.tasks.embed.losses.margin_mse import MarginMSE
 from clozeworks.tasks.embed.losses.matryoshka import Matryoshka
@@ -201,6 +202,38 @@ def test_matryoshka_is_the_sum_over_widths():
     assert torch.allclose(value, right, atol=1e-6)
     right_grad = torch.stack(torch.autograd.grad(right, columns), 1)
     assert torch.allclose(grad, right_grad, atol=1e-6)
+
+
+@pytest.mark.parametrize("columns", [2, 3])
+@pytest.mark.parametrize(
+    ("margin", "kind"), [(0.0, "absolute"), (0.1, "absolute"), (0.3, "relative")]
+)
+def test_guided_ranking(monkeypatch, columns, margin, kind):
+    from sentence_transformers.sentence_transformer.losses import GISTEmbedLoss, gist_embed
+
+    vectors, texts = step(columns)
+    guides, _ = step(columns, seed=9)
+    told = torch.stack(guides, 1).flatten(0, 1)
+    loss = GuidedRanking(guide="a model", margin=margin, margin_kind=kind)
+    value, grad = ours(loss, vectors, said(texts, told))
+    # The other library computes both kinds of vectors itself.
+    theirs = object.__new__(GISTEmbedLoss)
+    torch.nn.Module.__init__(theirs)
+    theirs.similarity_fct, theirs.cross_entropy_loss = (
+        torch.nn.CosineSimilarity(dim=-1),
+        torch.nn.CrossEntropyLoss(),
+    )
+    theirs.temperature, theirs.margin, theirs.margin_strategy = 0.01, margin, kind
+    theirs.contrast_anchors = theirs.contrast_positives = True
+    theirs.must_retokenize = theirs.gather_across_devices = False
+    own = [column.clone().requires_grad_() for column in vectors]
+    theirs.model, theirs.guide = torch.nn.Identity(), torch.nn.Bilinear(1, 1, 1)
+    monkeypatch.setattr(
+        gist_embed, "embed_columns", lambda model, _: own if model is theirs.model else guides
+    )
+    right = theirs.forward([{}] * columns, None)
+    assert torch.allclose(value, right, atol=1e-5)
+    assert torch.allclose(grad, torch.stack(torch.autograd.grad(right, own), 1), atol=1e-5)
 
 
 def test_a_learned_scale_begins_as_stated_and_gets_a_gradient():

@@ -241,6 +241,11 @@ class Task(Objective, Generic[ItemType, AnswerType]):
         """
         return self.texts_apart
 
+    @property
+    def guide(self) -> str:
+        """A frozen model whose vectors of all texts training needs; none if empty."""
+        return ""
+
     # From labelled files to a task.
 
     @classmethod

@@ -4,13 +4,14 @@ Encoding a step's items takes a small part of the time the step takes, so nothin
 beforehand: a run starts at once, and an epoch may show every item changed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
-from clozeworks.arrays import Int64Array
+from clozeworks.arrays import Float32Array, Int64Array
 from clozeworks.data.examples import Examples
 from clozeworks.data.examples.distinct import DistinctOrder, distinct_order
 from clozeworks.data.examples.example_arrays import ExampleArrays
@@ -28,6 +29,19 @@ _MOST_WINDOWS = 1 << 20
 
 # An item, the epoch and the item's number to the item that is shown.
 Change = Callable[[Any, int, int], Any]
+
+
+@dataclass(frozen=True)
+class GuideVectors:
+    """What a frozen model says of all texts."""
+
+    numbers: Mapping[str, int]
+    """The row of each text."""
+    vectors: Float32Array
+
+    def of(self, texts: Sequence[str]) -> Float32Array:
+        """The vectors of some of them."""
+        return self.vectors[[self.numbers[text] for text in texts]]
 
 
 class TaskExamples(Examples):
@@ -60,6 +74,7 @@ class TaskExamples(Examples):
         self.max_length = max_length
         self.change = change
         self.mixed = mixed
+        self.guided: GuideVectors | None = None
         limit = task.windows.limit(max_length)
         self.longest = limit if limit is not None else 1 << 30
 
@@ -91,6 +106,12 @@ class TaskExamples(Examples):
             for item, own in zip(items, by_item(windows), strict=True)
             for target in self.task.targets(item, own)
         ]
+        if self.guided is not None:
+            told = self.guided.of([items[each.item].texts[each.first] for each in windows])
+            targets = [
+                replace(target, label=np.concatenate([target.label, vector]))
+                for target, vector in zip(targets, told, strict=True)
+            ]
         own = np.array([indices[window.item] for window in windows], np.int64)
         number = np.array([window.first for window in windows], np.int64)
         labels = [target.label for target in targets if target.label is not None]

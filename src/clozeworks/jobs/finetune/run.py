@@ -39,10 +39,15 @@ from clozeworks.jobs.finetune.adapting import (
     save_with_adapter,
 )
 from clozeworks.jobs.finetune.data import LabelledTask
-from clozeworks.jobs.finetune.examples import Change, DistinctExamples, TaskExamples
+from clozeworks.jobs.finetune.examples import (
+    Change,
+    DistinctExamples,
+    GuideVectors,
+    TaskExamples,
+)
 from clozeworks.jobs.finetune.plan import FinetunePlan
 from clozeworks.jobs.finetune.recipe import FinetuneRecipe
-from clozeworks.language_model import LanguageModel
+from clozeworks.language_model import LanguageModel, load
 from clozeworks.objectives.batch import Vocabularies
 from clozeworks.reports.summary import SeedResult
 from clozeworks.rng import RandomStream
@@ -334,7 +339,18 @@ class FinetuneRun:
             change=_change(self.recipe.augment, self.seed, self.start),
             mixed=self.data.mixed(self.seed),
         )
+        if self.data.task.guide:
+            examples.guided = self._guided()
         return self._loader_of(examples, model, workers, batch_size=self.plan.batch_size)
+
+    def _guided(self) -> GuideVectors:
+        texts = list(dict.fromkeys(text for item in self.data.train for text in item.texts))
+        self.callback.on_message(
+            f"Seed {self.seed}: the guide, {self.data.task.guide}, embeds "
+            f"{counted(len(texts), 'text')} first."
+        )
+        vectors = load(self.data.task.guide).embed(texts, truncate=True)
+        return GuideVectors({text: number for number, text in enumerate(texts)}, vectors)
 
     def _held_out(self, model: LanguageModel, workers: WorkerPool) -> MicroBatches:
         """This rank's part of the dev set; nothing where predictions tell the loss as well."""

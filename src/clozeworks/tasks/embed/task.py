@@ -254,6 +254,11 @@ class Embed(Task[EmbedItem, Embedded]):
         return self.loss is not None and self.loss.in_batch
 
     @property
+    def guide(self) -> str:
+        """The guide of the loss."""
+        return "" if self.loss is None else self.loss.guided_by
+
+    @property
     def head(self) -> str:
         """It has none."""
         return ""

@@ -112,6 +112,14 @@ def test_layers_after_pooling_and_poolings_are_learned_and_saved(start, tmp_path
     assert cw.load(again.model).embed(TEXTS[:3]).shape == (3, width)
 
 
+def test_a_guide_embeds_all_texts_once(start, tmp_path):
+    loss = {"kind": "guided_ranking", "guide": str(start), "temperature": 0.05}
+    trained = taught(start, ROWS["tuples"], tmp_path / "run", loss=loss)
+    notes = [path.read_text() for path in (tmp_path / "run").rglob("notes.jsonl")]
+    assert any("embeds 72 texts first" in note for note in notes)
+    assert cw.load(trained.model).embed("a cat").shape == (32,)
+
+
 def test_prompts_are_saved_and_used(start, tmp_path):
     prompts = {"query_prompt": "query: ", "document_prompt": "passage: "}
     trained = taught(start, ROWS["pairs"], tmp_path / "run", **prompts)

@@ -101,6 +101,11 @@ class EmbeddingLoss(Slot):
         """What vectors cost, (B, W) in float32; the model is for what a loss has learned itself."""
         raise NotImplementedError
 
+    @property
+    def guided_by(self) -> str:
+        """A frozen model whose vectors of all texts it needs; none if empty."""
+        return ""
+
     def settled_by(self, items: Sequence[Any]) -> "EmbeddingLoss":
         """The same with what follows from the rows to learn from.
 
