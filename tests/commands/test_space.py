@@ -101,12 +101,29 @@ def test_refusals(refused, bert_model, texts, tmp_path):
         "texts are, or no labels if all mean the same; correct the file.",
         *("space", bert_model, texts, "--pairs", labels),
     )
-    existing = tmp_path / "page.html"
-    existing.touch()
-    assert "page.html exists" in refused_words(refused, bert_model, texts, existing)
+    page = tmp_path / "page.html"
+    page.touch()
+    refused(
+        f"{page} exists; choose another name, or replace it with --overwrite.",
+        *("space", bert_model, texts, "--out", page),
+    )
 
 
-def refused_words(refused, model, texts, page):
-    sentence = f"{page} exists; choose another name, or replace it with --overwrite."
-    refused(sentence, "space", model, texts, "--out", page)
-    return sentence
+@pytest.mark.parametrize("repair", [(), ("--repair", "centre")])
+def test_refusals_name_the_text(refused, bert_model, texts, tmp_path, repair):
+    """Although texts are shuffled, and embedded together with pairs."""
+    long = tmp_path / "long.txt"
+    long.write_text(texts.read_text() + "cat " * 600 + "\n")
+    line = len(long.read_text().splitlines())
+    advice = "shorten it, or have it cut with --truncate (truncate=True in Python)"
+    said = f"has 602 tokens; at most 512 are allowed; {advice}."
+    refused(f"{long}, line {line} {said}", *("space", bert_model, long, *repair))
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("sentence1\tsentence2\tscore\na\tb\t1\nc\t" + "cat " * 600 + "\t2\n")
+    refused(f"{pairs}, row 3 {said}", *("space", bert_model, texts, "--pairs", pairs, *repair))
+    pairs.write_text("sentence1\tsentence2\tscore\na\tb\t1.5\nc\td\t1.5\n")
+    refused(
+        "all 2 pairs have the score 1.5; pairs are put in order by different ones; give such "
+        "pairs, or leave the scores out.",
+        *("space", bert_model, texts, "--pairs", pairs, *repair),
+    )

@@ -5,8 +5,9 @@ space may look better and compare texts worse.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Unpack
 
 import numpy as np
@@ -23,6 +24,7 @@ from clozeworks.rng import RandomStream
 from clozeworks.tasks.metrics.difference import difference
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.metrics.sts import sts
+from clozeworks.text.valid import location_of
 from clozeworks.wording import counted
 
 # The most texts whose pairs are compared, and the fraction of all that a repair is measured on.
@@ -39,6 +41,7 @@ class ScoredPair:
     first: str
     second: str
     score: float | None = None
+    source_location: str = ""
 
 
 def look(
@@ -48,6 +51,7 @@ def look(
     pairs: Sequence[ScoredPair] = (),
     limit: int = MOST_TEXTS,
     seed: int = 0,
+    source_locations: Sequence[str] | None = None,
     **options: Unpack[EmbedKeywords],
 ) -> SpaceReport:
     """Measures the space of a model's vectors.
@@ -58,13 +62,14 @@ def look(
         pairs: Pairs of texts, for alignment, and with scores for Spearman.
         limit: The most texts that are measured, drawn at random.
         seed: Decides which.
+        source_locations: Where each text came from, for messages.
         options: As for `LanguageModel.embed`.
 
     Raises:
-        InputError: If there are fewer than three different texts.
+        InputError: If there are fewer than three different texts, or pairs of one score.
     """
-    shuffled = _shuffled(texts, seed)
-    chosen = shuffled[:limit]
+    shuffled = _shuffled(texts, seed, source_locations)
+    chosen = dict(islice(shuffled.items(), limit))
     notes = _left_out(len(texts) - len(shuffled))
     if len(chosen) < len(shuffled):
         notes.append(f"{len(chosen):,} of {len(shuffled):,} texts were drawn at random.")
@@ -83,6 +88,7 @@ def try_repair(
     pairs: Sequence[ScoredPair] = (),
     limit: int = MOST_TEXTS,
     seed: int = 0,
+    source_locations: Sequence[str] | None = None,
     **options: Unpack[EmbedKeywords],
 ) -> tuple[SpaceReport, Repair]:
     """Measures what a repair makes of the space of a model's vectors.
@@ -95,6 +101,7 @@ def try_repair(
         pairs: Pairs of texts; with scores they decide whether the repair is worth it.
         limit: The most texts that are measured.
         seed: Decides which of the texts are held out.
+        source_locations: Where each text came from, for messages.
         options: As for `LanguageModel.embed`.
 
     Returns:
@@ -102,10 +109,10 @@ def try_repair(
         repair computed from all of them.
 
     Raises:
-        InputError: If there are too few texts.
+        InputError: If there are too few texts, or pairs of one score.
         SettingError: If there is no such method, or not as many dimensions.
     """
-    shuffled = _shuffled(texts, seed)
+    shuffled = _shuffled(texts, seed, source_locations)
     notes = _left_out(len(texts) - len(shuffled))
     raw: EmbedKeywords = {**options, "normalize": False}
     sample = _Sample(model, shuffled, pairs, raw)
@@ -140,18 +147,24 @@ class _Sample:
     def __init__(
         self,
         model: LanguageModel,
-        texts: Sequence[str],
+        texts: Mapping[str, str],
         pairs: Sequence[ScoredPair],
         options: EmbedKeywords,
     ) -> None:
         if len(texts) < LEAST_TEXTS:
             raise InputError(too_few_texts(len(texts)))
+        self.scores = [pair.score for pair in pairs if pair.score is not None]
+        if self.scores and min(self.scores) == max(self.scores):
+            raise InputError(
+                f"all {counted(len(pairs), 'pair')} have the score {self.scores[0]:g}; pairs are "
+                "put in order by different ones; give such pairs, or leave the scores out."
+            )
         firsts, seconds = [pair.first for pair in pairs], [pair.second for pair in pairs]
-        vectors = model.embed([*texts, *firsts, *seconds], **options)
+        locations = [*texts.values(), *[pair.source_location for pair in pairs] * 2]
+        vectors = model.embed([*texts, *firsts, *seconds], source_locations=locations, **options)
         self.vectors, *sides = np.split(vectors, [len(texts), len(texts) + len(pairs)])
         self.sides = tuple(sides) if pairs else ()
-        self.facts = model.text_facts(texts, options)
-        self.scores = [pair.score for pair in pairs if pair.score is not None]
+        self.facts = model.text_facts(list(texts), options)
 
     def measured(
         self, vectors: AnyVectors, sides: Sequence[AnyVectors]
@@ -184,11 +197,14 @@ def _report(
     )
 
 
-def _shuffled(texts: Sequence[str], seed: int) -> list[str]:
-    """Different texts in random order."""
-    distinct = list(dict.fromkeys(texts))
-    keys = RandomStream(seed, "space").words(0, range(len(distinct)), 1)[:, 0]
-    return [distinct[number] for number in np.argsort(keys, kind="stable")]
+def _shuffled(texts: Sequence[str], seed: int, locations: Sequence[str] | None) -> dict[str, str]:
+    """Different texts in random order, with where each came from."""
+    found: dict[str, str] = {}
+    for number, text in enumerate(texts):
+        found.setdefault(text, location_of(number, locations))
+    keys = RandomStream(seed, "space").words(0, range(len(found)), 1)[:, 0]
+    distinct = list(found.items())
+    return dict(distinct[number] for number in np.argsort(keys, kind="stable"))
 
 
 def _left_out(count: int) -> list[str]:

@@ -25,16 +25,20 @@ def read_pairs(path: Path | None) -> "Sequence[ScoredPair]":
 
     known = read_items(path, PairItem)
     if known.kind == "none":
-        return [ScoredPair(item.first, item.second) for item in known.items]
+        return [
+            ScoredPair(item.first, item.second, source_location=item.source_location)
+            for item in known.items
+        ]
     pairs = []
     for item in known.items:
         try:
-            pairs.append(ScoredPair(item.first, item.second, float(item.label)))
+            score = float(item.label)
         except (TypeError, ValueError):
             raise InputError(
                 f"{item.source_location}: the label is {item.label!r}; pairs need numbers that say "
                 "how similar their texts are, or no labels if all mean the same; correct the file."
             ) from None
+        pairs.append(ScoredPair(item.first, item.second, score, item.source_location))
     return pairs
 
 

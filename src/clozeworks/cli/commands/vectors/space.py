@@ -81,7 +81,15 @@ def space(
             prompt=prompt, pooling=pooling, truncate=truncate, progress=progress
         )
         if repair is None:
-            report = look(loaded, given.texts, pairs=scored, limit=limit, seed=seed, **options)
+            report = look(
+                loaded,
+                given.texts,
+                pairs=scored,
+                limit=limit,
+                seed=seed,
+                source_locations=given.source_locations,
+                **options,
+            )
         else:
             report, _ = try_repair(
                 loaded,
@@ -91,6 +99,7 @@ def space(
                 pairs=scored,
                 limit=limit,
                 seed=seed,
+                source_locations=given.source_locations,
                 **options,
             )
     write_page(report, out, overwrite=overwrite)

@@ -82,6 +82,7 @@ def whiten(
             dimensions=dimensions,
             pairs=scored,
             seed=seed,
+            source_locations=given.source_locations,
             **options,
         )
     loaded.add_repair(repair)
