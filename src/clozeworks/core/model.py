@@ -85,7 +85,11 @@ class Model(nn.Module):
             trace: Keeps the encoder's hidden states and attention weights if given.
             cache: Keys and values of earlier passes over these texts; those of this one are added.
         """
-        return self.encode(ids, layout, types, trace, cache)
+        return self.for_heads(self.encode(ids, layout, types, trace, cache), ids, layout)
+
+    def for_heads(self, encoded: Tensor, ids: Tensor, layout: Layout) -> Tensor:
+        """What heads read, (N, W): the encoder's hidden states, as they are."""
+        return encoded
 
     def encode(
         self,
@@ -144,16 +148,8 @@ class RereadingModel(Model):
         super().__init__(blueprint)
         self.start = start
 
-    def forward(
-        self,
-        ids: Tensor,
-        layout: Layout,
-        types: Tensor | None = None,
-        trace: Trace | None = None,
-        cache: KVCache | None = None,
-    ) -> Tensor:
-        """The decoder's hidden states of all tokens, (N, W); see `Model.forward`."""
-        encoded = self.encode(ids, layout, types, trace, cache)
+    def for_heads(self, encoded: Tensor, ids: Tensor, layout: Layout) -> Tensor:
+        """What heads read, (N, W): the decoder's hidden states of the same text."""
         is_first = layout.positions(ids.device) == 0
         shifted = torch.where(is_first, self.start, ids.roll(1))
         return self.decode(shifted, layout, AttentionSource(encoded, layout))
