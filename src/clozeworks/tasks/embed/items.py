@@ -56,8 +56,9 @@ KINDS = {
 _TRUTH = {"0": False, "1": True, "false": False, "true": True, "0.0": False, "1.0": True}
 
 
-def _negative_roles() -> Iterator[Role]:
-    yield Role("negative", NEGATIVES, required=False)
+def negative_roles(names_of_all: tuple[str, ...]) -> Iterator[Role]:
+    """The columns of negatives: one of all of them, by these names, or one for each."""
+    yield Role("negative", names_of_all, required=False)
     for number in range(1, MOST_NEGATIVES + 1):
         names = tuple(f"{name}_{number}" for name in ("negative", "neg", "hard_negative"))
         yield Role(f"negative_{number}", names, required=False)
@@ -85,7 +86,7 @@ class EmbedItem(Item):
         Role("label", LABEL_COLUMNS, required=False, holds="label"),
         Role("group", ("group", "group_id", "anchor_id", "query_id", "qid"), required=False),
         Role("teacher", ("teacher", "vector", "embedding", "teacher_scores"), required=False),
-        *_negative_roles(),
+        *negative_roles(NEGATIVES),
     )
     known_pairs: ClassVar[tuple[tuple[str, str], ...]] = PAIRED
     text_names: ClassVar[tuple[str, ...]] = ("anchor",)

@@ -36,10 +36,7 @@ from clozeworks.core.heads.sentence_vectors import (
 from clozeworks.core.layout import Layout
 from clozeworks.core.loss import Loss
 from clozeworks.core.model import Model
-from clozeworks.data.labelled.bad_rows import BadRows
-from clozeworks.data.labelled.in_memory import DataSource
 from clozeworks.data.labelled.items import Item, ItemLocations
-from clozeworks.data.labelled.reading import Labelled, Reading, read_items
 from clozeworks.errors import InputError, SettingError
 from clozeworks.objectives.batch import BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.rng import RandomStream
@@ -113,6 +110,7 @@ class Embed(Task[EmbedItem, Embedded]):
     item_type: ClassVar[type[Item]] = EmbedItem
     summary: ClassVar[str] = "turn texts into vectors that can be compared"
     description: ClassVar[str] = "Turn texts into vectors that can be compared."
+    dev_may_differ: ClassVar[bool] = True
     title: ClassVar[str] = "Sentence embeddings"
     ability: ClassVar[str] = "embed texts"
     architecture: ClassVar[str] = "any encoder"
@@ -167,19 +165,6 @@ class Embed(Task[EmbedItem, Embedded]):
             raise SettingError("windows.keep", "all", rule, "use first, last or both")
 
     # From rows to items.
-
-    @classmethod
-    def read(
-        cls,
-        files: Sequence[DataSource],
-        settings: Mapping[str, Any],
-        reading: Reading,
-        bad: BadRows,
-        *,
-        train: Labelled | None = None,
-    ) -> Labelled:
-        """Reads rows; those to measure on may hold something else than those to learn from."""
-        return read_items(files, cls.item_type, reading, bad=bad)
 
     @classmethod
     def prepare(cls, settings: Mapping[str, Any], data: TaskData) -> Prepared:

@@ -15,7 +15,7 @@ first stage scored may stand beside it (`first_stage`): its order is measured, t
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -27,8 +27,8 @@ from clozeworks.data.labelled.items import NO_LABELS, Item, Role, wrong_text
 from clozeworks.data.labelled.labels import is_empty
 from clozeworks.data.labelled.reading import Reading
 from clozeworks.tasks.compare import PAIRS
+from clozeworks.tasks.embed.items import MOST_NEGATIVES, negative_roles
 
-MOST_NEGATIVES = 32
 QUERIES = ("query", "question", "anchor", "claim", "sentence1", "first", "问题", "查询")
 DOCUMENTS = (
     *("document", "documents", "doc", "docs", "passage", "passages", "answer", "response"),
@@ -50,13 +50,6 @@ KINDS = {
 
 # What a cell of labels says when there are only two kinds of them.
 _TRUTH = {"0": 0.0, "1": 1.0, "false": 0.0, "true": 1.0, "0.0": 0.0, "1.0": 1.0}
-
-
-def _negative_roles() -> Iterator[Role]:
-    yield Role("negative", NEGATIVES, required=False)
-    for number in range(1, MOST_NEGATIVES + 1):
-        names = tuple(f"{name}_{number}" for name in ("negative", "neg", "hard_negative"))
-        yield Role(f"negative_{number}", names, required=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +84,7 @@ class RerankItem(Item):
             required=False,
         ),
         Role("positive", POSITIVES, required=False),
-        *_negative_roles(),
+        *negative_roles(NEGATIVES),
     )
     known_pairs: ClassVar[tuple[tuple[str, str], ...]] = (
         *((query, document) for query in QUERIES[:4] for document in DOCUMENTS[:8]),

@@ -26,10 +26,7 @@ from clozeworks import registry
 from clozeworks.arrays import Float32Array
 from clozeworks.core.loss import Loss, LossTerm
 from clozeworks.core.model import Model
-from clozeworks.data.labelled.bad_rows import BadRows
-from clozeworks.data.labelled.in_memory import DataSource
 from clozeworks.data.labelled.items import Item, ItemLocations
-from clozeworks.data.labelled.reading import Labelled, Reading, read_items
 from clozeworks.errors import InputError, SettingError
 from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.objectives.objective import Objective
@@ -127,6 +124,7 @@ class Rerank(Task[RerankItem, Reranked]):
     description: ClassVar[str] = (
         "Say how well each document answers its query: a query and a document are read together."
     )
+    dev_may_differ: ClassVar[bool] = True
     title: ClassVar[str] = "Reranking"
     ability: ClassVar[str] = "rerank documents"
     architecture: ClassVar[str] = "…ForSequenceClassification with one label: a cross-encoder"
@@ -159,19 +157,6 @@ class Rerank(Task[RerankItem, Reranked]):
             raise SettingError("windows.keep", self.windows.keep, rule, "leave it out")
 
     # From rows to items.
-
-    @classmethod
-    def read(
-        cls,
-        files: Sequence[DataSource],
-        settings: Mapping[str, Any],
-        reading: Reading,
-        bad: BadRows,
-        *,
-        train: Labelled | None = None,
-    ) -> Labelled:
-        """Reads rows; those to measure on may hold something else than those to learn from."""
-        return read_items(files, cls.item_type, reading, bad=bad)
 
     @classmethod
     def prepare(cls, settings: Mapping[str, Any], data: TaskData) -> Prepared:
