@@ -6,7 +6,7 @@ that writes removes them.
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -86,7 +86,6 @@ class IndexState:
     shards: tuple[ShardNote, ...] = ()
     coding: CodingNote | None = None
     neighbours: NeighboursNote | None = None
-    notes: dict[str, str] = field(default_factory=dict)
 
     def files(self) -> list[FileNote]:
         """Every file of the index but this one."""

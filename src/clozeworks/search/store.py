@@ -16,7 +16,7 @@ from clozeworks.arrays import BoolArray, Float32Array, Int64Array
 from clozeworks.errors import InputError, UnknownName
 from clozeworks.search.bm25 import bm25
 from clozeworks.search.codes import Binary, Codes, Coding, Int8
-from clozeworks.search.documents import IndexedDocument, SearchHit, hash_of
+from clozeworks.search.documents import IndexedDocument, SearchHit
 from clozeworks.search.filters import Condition
 from clozeworks.search.neighbours import NeighbourGraph
 from clozeworks.search.shard import IndexShard, MappedArrays
@@ -86,17 +86,6 @@ class DocumentStore:
         """The id of the document at a position."""
         shard, row = self._place(self._documents, position)
         return shard.id(row)
-
-    def find(self, ids: Sequence[str]) -> dict[str, int]:
-        """The positions of the documents with ids; those that are not there are left out."""
-        wanted = {hash_of(name): name for name in ids}
-        found = {}
-        for number, shard in enumerate(self.shards):
-            hashes = shard.hashes("id_hashes")
-            there = np.isin(hashes, np.array([*wanted], hashes.dtype)) & shard.alive
-            for row in np.flatnonzero(there).tolist():
-                found[shard.id(row)] = int(self._documents[number]) + row
-        return found
 
     def matching(self, conditions: Sequence[Condition]) -> list[BoolArray] | None:
         """Which documents of each shard meet all conditions; None without any.

@@ -78,7 +78,8 @@ def test_only_new_texts_are_embedded(fresh_state, made_documents, embedder):
     assert embedder.asked == ["brand new"]
     assert (counts.kept, counts.copied, counts.embedded, counts.replaced) == (2, 8, 1, 1)
     store = DocumentStore(folder)
-    assert store.document(store.find(["d002"])["d002"]).columns == {"year": 1}
+    (found,) = [each for each in store.documents() if each.id == "d002"]
+    assert found.columns == {"year": 1}
     assert len(store) == 20
 
 
