@@ -27,7 +27,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -140,8 +139,7 @@ KINDS = {
         ("finetune", "classify", "{made}/bert", "{made}/rows.csv", "--out", "{work}/run"),
         kept=(".lock",),
     ),
-    "evaluate": Kind(("evaluate", "{made}/bert", "{made}/pairs.jsonl", "--json")),
-    "mine": Kind(("mine", "{made}/pairs.jsonl", "--model", "{made}/bert", *OUT)),
+    "mine": Kind(("mine", "{made}/pairs.tsv", "--model", "{made}/bert", *OUT)),
     "ranks": Kind(("pretrain", "{work}/recipe.toml"), ranks=2, kept=(".lock",)),
 }
 
@@ -164,8 +162,7 @@ def prepare(made: Path) -> None:
     (made / "long.txt").write_text("\n\n".join(f"{text}. {text}." for text in texts) + "\n")
     rows = [f"{text},{'yes' if number % 2 else 'no'}" for number, text in enumerate(texts[:120])]
     (made / "rows.csv").write_text("\n".join(["text,label", *rows]) + "\n")
-    both = [{"anchor": first, "positive": second} for first, second in pairwise(texts[:300])]
-    (made / "pairs.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in both))
+    (made / "pairs.tsv").write_text("anchor\tpositive\n" + "\n".join(f"{t}\t{t}." for t in texts))
     pieces = train_from_iterator(texts, kind="wordpiece", size=300)
     bert = cw.new("bert-tiny", pieces, hidden_size=32, intermediate_size=64)
     bert.save(made / "bert")
