@@ -210,8 +210,6 @@ class Task(Objective, Generic[ItemType, AnswerType]):
     """What rows of several kinds teach, for the help of fine-tuning: what I have, what I get."""
     usual_batch_size: ClassVar[int] = 32
     """Items of a step."""
-    dev_may_differ: ClassVar[bool] = False
-    """Whether rows to measure on may hold something else than those to learn from."""
     can_augment: ClassVar[bool] = True
     """Whether texts may change while what is right stays."""
     can_truncate: ClassVar[bool] = False
@@ -269,7 +267,7 @@ class Task(Objective, Generic[ItemType, AnswerType]):
             bad: Collects bad rows.
             train: What was read to learn from, where these are dev files.
         """
-        reading = reading if train is None or cls.dev_may_differ else train.reading
+        reading = reading if train is None else train.reading
         return read_items(files, cls.item_type, reading, bad=bad)
 
     @classmethod

@@ -110,7 +110,6 @@ class Embed(Task[EmbedItem, Embedded]):
     item_type: ClassVar[type[Item]] = EmbedItem
     summary: ClassVar[str] = "turn texts into vectors that can be compared"
     description: ClassVar[str] = "Turn texts into vectors that can be compared."
-    dev_may_differ: ClassVar[bool] = True
     title: ClassVar[str] = "Sentence embeddings"
     ability: ClassVar[str] = "embed texts"
     architecture: ClassVar[str] = "any encoder"

@@ -124,7 +124,6 @@ class Rerank(Task[RerankItem, Reranked]):
     description: ClassVar[str] = (
         "Say how well each document answers its query: a query and a document are read together."
     )
-    dev_may_differ: ClassVar[bool] = True
     title: ClassVar[str] = "Reranking"
     ability: ClassVar[str] = "rerank documents"
     architecture: ClassVar[str] = "…ForSequenceClassification with one label: a cross-encoder"
