@@ -157,3 +157,34 @@ def test_prompts_are_saved_and_used(start, tmp_path):
 def test_what_cannot_be_taught(start, tmp_path, rows, task, words):
     with pytest.raises(ClozeworksError, match=words):
         taught(start, rows, tmp_path / "run", **task)
+
+
+class StopAt(cw.Callback):
+    """Ends a session after a step."""
+
+    def __init__(self, step):
+        self.last = step
+
+    def on_step(self, step, result):
+        return step == self.last
+
+
+@pytest.mark.parametrize("loss", ["multiple_negatives_ranking", "triplet"])
+def test_who_stops_goes_on_to_the_same_bytes(start, tmp_path, loss):
+    """Steps without equal texts are a function of seed and epoch, like everything else."""
+
+    def run(name, *callbacks):
+        return cw.finetune(
+            start, [*ROWS["tuples"], *ROWS["tuples"][:5]], dev=DEV, out=tmp_path / name, quiet=True,
+            task={"kind": "embed", "loss": {"kind": loss}}, epochs=3, batch_size=4,
+            callbacks=callbacks,
+        )  # fmt: skip
+
+    whole = run("whole")
+    assert run("parts", StopAt(3)).model is None
+    assert run("parts", StopAt(8)).model is None
+    parts = run("parts")
+    first, second = (
+        (trained.model / "model.safetensors").read_bytes() for trained in (whole, parts)
+    )
+    assert first == second
