@@ -98,9 +98,8 @@ class Pooling:
 
     @property
     def chain(self) -> SentenceVectors:
-        """Everything that is computed, as a spec."""
-        last = (UnitLength(),) if self.normalize else ()
-        return SentenceVectors(modes=self.modes, steps=(*self.steps, *last))
+        """What is computed but for the last scaling, as a spec."""
+        return SentenceVectors(modes=self.modes, steps=self.steps)
 
     @property
     def needs_head(self) -> bool:
@@ -112,10 +111,15 @@ class Pooling:
         return replace(self, steps=(*self.steps, TruncateDim(width=width)))
 
     def with_chain(self, chain: SentenceVectors) -> "Pooling":
-        """The same for texts, with another chain for vectors."""
-        normalize = chain.steps[-1:] == (UnitLength(),)
-        steps = chain.steps[:-1] if normalize else chain.steps
-        return replace(self, modes=chain.modes, steps=steps, normalize=normalize, stated=True)
+        """The same for texts, with another chain for vectors; they are scaled if either says so."""
+        scaled = chain.steps[-1:] == (UnitLength(),)
+        return replace(
+            self,
+            modes=chain.modes,
+            steps=chain.steps[:-1] if scaled else chain.steps,
+            normalize=self.normalize or scaled,
+            stated=True,
+        )
 
 
 def usual_pooling(blueprint: Blueprint) -> Pooling:
@@ -406,13 +410,15 @@ def write_pooling(
     """
     modules = [entry_of(0, "", "Transformer")]
     modules += _write_modes(folder, pooling, model, tokenizer)
-    steps, last = pooling.chain.steps, None
+    steps, last = pooling.steps, None
+    if pooling.normalize:
+        steps = (*steps, UnitLength())
     if steps and isinstance(final := steps[-1], TruncateDim):
         steps, last = steps[:-1], final.width
     built = list(model.sentence.steps) if model.sentence else []
     width = model.blueprint.width * len(pooling.modes)
     for number, step in enumerate(steps):
-        weights = built[number].state_dict() if built else {}
+        weights = built[number].state_dict() if number < len(built) else {}
         modules.append(write_step(folder, len(modules), step, weights, width))
         width = step.output(width)
     write_json(folder / "modules.json", modules)

@@ -10,6 +10,7 @@ from safetensors.torch import load_file, save_file
 
 import clozeworks as cw
 from clozeworks.checkpoints.pickled import convert
+from clozeworks.core.heads.sentence_vectors import NAME, Dense, SentenceVectors, UnitLength
 from clozeworks.errors import CheckpointError, InputError, SettingError, UnknownName
 
 TEXTS = ["the cat sat", "Paris", "the dog lay on the rug"]
@@ -103,6 +104,24 @@ def test_the_layer_is_no_weight_of_the_encoder(dense_model, tmp_path):
     for name in ("config.json", "model.safetensors"):
         assert f"2_Dense/{name}" in json.loads((folder / "clozeworks.json").read_text())["files"]
     cw.load(folder).save(folder, overwrite=True)  # a folder that may be replaced
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_the_last_scaling_may_be_in_the_head_or_not(bert_model, tmp_path, inside):
+    """A task trains a head without it, since losses scale vectors themselves."""
+    model = cw.load(bert_model)
+    steps = (Dense(width=4), UnitLength()) if inside else (Dense(width=4),)
+    head = SentenceVectors(steps=steps)
+    network = model.model
+    network.set_head(NAME, head, head.build(32, network.blueprint.embeddings))
+    model.checkpoint.pooling = cw.Pooling(normalize=not inside, stated=True)
+    assert str(model.pooling) == (
+        "mean pooling, then dense to 4, scaled to length 1 (as the model folder says)"
+    )
+    np.testing.assert_allclose(np.linalg.norm(model.embed(TEXTS), axis=1), 1, atol=1e-6)
+    again = cw.load(model.save(tmp_path / "again"))
+    assert again.pooling == model.pooling
+    np.testing.assert_array_equal(again.embed(TEXTS), model.embed(TEXTS))
 
 
 def test_a_task_takes_the_encoder_alone(dense_model):
