@@ -355,6 +355,29 @@ def test_an_unknown_activation_is_named(model, tmp_path):
         _ = cw.load(folder).task
 
 
+def test_what_folders_of_others_say(model, tmp_path):
+    """Older ones in another key, newer ones beside modules."""
+    folder = model.for_task(Rerank(activation="sigmoid"), seed=1).save(tmp_path / "model")
+    (folder / "clozeworks.json").unlink()
+    config = json.loads((folder / "config.json").read_text())
+    del config["sentence_transformers"]
+    identity = "torch.nn.modules.linear.Identity"
+    old = {**config, "sbert_ce_default_activation_function": identity}
+    (folder / "config.json").write_text(json.dumps(old))
+    assert cw.load(folder).task == Rerank(activation="identity")
+    (folder / "config.json").write_text(json.dumps(config))
+    assert isinstance(cw.load(folder).task, Classify)
+    said = {"model_type": "CrossEncoder", "activation_fn": identity, "prompts": {}}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(said))
+    kind = "sentence_transformers.base.modules.transformer.Transformer"
+    modules = [{"idx": 0, "name": "0", "path": "", "type": kind}]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    newer = cw.load(folder)
+    assert newer.task == Rerank(activation="identity")
+    assert newer.checkpoint.config["sentence_transformers"] == {"activation_fn": identity}
+    assert "activation_fn" not in newer.prompts.file
+
+
 def test_another_task_forgets_the_activation(model):
     other = model.for_task(Rerank(activation="tanh"), seed=1).for_task(Compare(labels=("a", "b")))
     assert "sentence_transformers" not in other.checkpoint.config
