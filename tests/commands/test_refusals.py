@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+from clozeworks.cli.main import COMMANDS, task_commands
 from clozeworks.families.family import published_sizes
 
 SIZES = ", ".join(sorted(published_sizes()))
@@ -81,8 +82,8 @@ def test_fill(refused, bert, arguments, sentence):
         ),
         (
             ["cat", "--pooling", "mean,frist"],
-            "--pooling is 'frist'; known: first, last, max, mean, mean_sqrt_length, weighted_mean. "
-            "Did you mean 'first'?",
+            "--pooling is 'frist'; known: attention_mean, first, last, max, mean, "
+            "mean_sqrt_length, tf_idf_mean, weighted_mean. Did you mean 'first'?",
         ),
         (
             ["cat", "--column", "body"],
@@ -222,10 +223,12 @@ def test_a_folder_is_replaced_only_when_asked_and_only_if_it_is_ours(refused, be
     [
         (
             ["fil"],
-            "command is 'fil'; known: answer, choose, classify, compare, convert, corpus, data, "
-            "embed, env, evaluate, exposure, fill, finetune, generate, init, new, pretrain, probe, "
-            "quickstart, recipes, runs, score, show, tag, text-to-text, tokenizer, verify. Did you "
+            f"command is 'fil'; known: {', '.join(sorted({*COMMANDS, *task_commands()}))}. Did you "
             "mean 'fill'?",
+        ),
+        (
+            ["data", "check", "[" * 100_000],
+            "an argument has too many brackets to be read; shorten it.",
         ),
         (
             ["tokenizer", "trian"],

@@ -6,6 +6,7 @@ Nothing heavy is imported here. `clozeworks --help` reads the table below and no
 import errno
 import gc
 import os
+import re
 import signal
 import sys
 import time
@@ -61,6 +62,7 @@ TERMINATED = 143
 _stops: list[tuple[BaseException, float]] = []
 _PATIENCE = 5.0
 _HELP = {"-h", "--help"}
+_BRACKET, _MOST_BRACKETS = re.compile(r"[\[{]"), 500
 _PAUSE = 0.02  # seconds until a signal that nothing could be made of comes again
 _NO_MEMORY = (
     "There is not enough memory for this; use smaller batches (--batch-tokens, or "
@@ -245,8 +247,12 @@ def overview() -> str:
 def _call(name: str, arguments: list[str]) -> int:
     from cyclopts import CycloptsError
 
-    from clozeworks.errors import SettingError, UnknownName
+    from clozeworks.errors import InputError, SettingError, UnknownName
 
+    # Trap: the parser takes what begins with a bracket for JSON, and a deep one is too much for it.
+    for word in arguments:
+        if word.lstrip()[:1] in ("[", "{") and len(_BRACKET.findall(word)) > _MOST_BRACKETS:
+            raise InputError("an argument has too many brackets to be read; shorten it.")
     if name in COMMANDS:
         module = import_module(_module_of(name))
         app = module.make_app() if hasattr(module, "make_app") else module.app
