@@ -129,6 +129,8 @@ def _scaled(cosines: Tensor, excluded: Tensor, scale: Tensor | float) -> Tensor:
 class LearnedScale(HeadSpec):
     """A number that cosines are multiplied by, beside the stated one."""
 
+    paper: ClassVar[str] = "Radford et al. 2021"
+
     def build(self, width: int, embeddings: Embeddings) -> "LearnedScaleModule":
         """Makes the module."""
         return LearnedScaleModule()

@@ -30,6 +30,8 @@ from clozeworks.tasks.embed.losses import HEAD, EmbeddingLoss, StepTexts, pairs
 class PairClasses(HeadSpec):
     """Classes from a few vectors side by side."""
 
+    paper: ClassVar[str] = "Reimers & Gurevych 2019"
+
     count: PositiveInt
     """How many classes there are."""
     width: PositiveInt

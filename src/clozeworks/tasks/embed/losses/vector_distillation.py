@@ -26,6 +26,8 @@ from clozeworks.tasks.embed.losses import HEAD, EmbeddingLoss, StepTexts, cosine
 class TeacherProjection(HeadSpec):
     """From the student's vectors to the width of the teacher's."""
 
+    paper: ClassVar[str] = "Kim et al. 2023"
+
     student: PositiveInt
     teacher: PositiveInt
 
