@@ -1,5 +1,7 @@
 """The quick start: a text everybody has, and everything up to a model that fills gaps."""
 
+import sys
+
 import pytest
 
 from clozeworks.jobs.quickstart.python_documentation import python_documentation
@@ -96,3 +98,14 @@ def test_the_text_is_large_and_always_the_same():
     documents = python_documentation()
     assert sum(map(len, documents)) > 1_000_000 and len(documents) == len(set(documents))
     assert documents == python_documentation()
+
+
+def test_a_program_does_not_change_the_text(monkeypatch):
+    """Hooks that a program puts into `sys` have docstrings, too."""
+
+    def hook(unraisable):
+        """A sentence that is long enough to be taken for a document of the standard library."""
+
+    before = python_documentation()
+    monkeypatch.setattr(sys, "unraisablehook", hook)
+    assert python_documentation() == before

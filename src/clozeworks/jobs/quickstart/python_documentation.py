@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from inspect import cleandoc
 from pathlib import Path
+from types import FunctionType
 
 # Tests and programs that come with the library are not about it.
 _LEFT_OUT = {"test", "tests", "idlelib", "lib2to3", "turtledemo", "site-packages", "__pycache__"}
@@ -67,6 +68,8 @@ def _docstrings(path: Path) -> Iterator[tuple[str, str]]:
 
 def _of_builtin(module: str) -> Iterator[tuple[str, str]]:
     for name, value in sorted(vars(import_module(module)).items()):
+        if isinstance(value, FunctionType):  # a program's own hook, such as sys.excepthook
+            continue
         text = getattr(value, "__doc__", None)
         if callable(value) and isinstance(text, str) and len(text) >= _LEAST:
             yield f".{name}", cleandoc(text)
