@@ -38,7 +38,7 @@ Targets = Mapping[str, Tensor]
 class LossOverVectors(Protocol):
     """A loss that is a function of the vectors of all texts of a step."""
 
-    def vectors(self, model: Any, tensors: BatchTensors) -> Tensor:
+    def outputs(self, model: Any, tensors: BatchTensors) -> Tensor:
         """A vector for each text of a micro-batch, (texts, W)."""
 
     def known(self, tensors: BatchTensors) -> Targets:
@@ -82,7 +82,7 @@ class CachedGradients(Gradients):
     ) -> None:
         def loss(tensors: BatchTensors) -> Loss:
             # A micro-batch alone has no loss; whoever asks wants to know what computing it takes.
-            vectors = objective.vectors(called, tensors)
+            vectors = objective.outputs(called, tensors)
             return Loss({"vectors": LossTerm(vectors.sum(), len(vectors), vectors.new_zeros(()))})
 
         super().__init__(model, loss, ranks, workers, seed=seed, precision=precision)
@@ -135,7 +135,7 @@ class CachedGradients(Gradients):
 
     def _embedded(self, step: int, part: _Part) -> Tensor:
         with self.drawing(step, part.number), self.computing():
-            return self._objective.vectors(self._called, part.tensors)
+            return self._objective.outputs(self._called, part.tensors)
 
     def _compared(self, every: Tensor, known: Sequence[Targets]) -> tuple[Loss, Tensor, Grads]:
         """The loss of all vectors, and its gradients: of the vectors, and of the parameters."""

@@ -468,6 +468,15 @@ class Task(Objective, Generic[ItemType, AnswerType]):
         """
         return model.head(self.head).logits(hidden_states, layout, positions)
 
+    def outputs(self, model: Any, tensors: BatchTensors) -> Tensor:
+        """What a loss over a whole step compares: a row of logits, or a vector, for each window."""
+        hidden_states = model(tensors.ids, tensors.layout, tensors.types)
+        return self.logits(model, hidden_states, tensors.layout)
+
+    def known(self, tensors: BatchTensors) -> Mapping[str, Tensor]:
+        """What is known of each window of a micro-batch, for a loss over a whole step."""
+        return tensors.targets[self.name]
+
     @property
     def takes_loss(self) -> bool:
         """Whether its loss is a function of logits and labels, which a user may replace."""

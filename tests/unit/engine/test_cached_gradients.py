@@ -90,7 +90,7 @@ def test_the_gradient_is_that_of_one_graph_with_the_same_dropout(step, name, bud
     vectors = []
     for number, micro_batch in enumerate(micro_batches):  # all graphs at once, nothing cached
         with taken.drawing(7, number):
-            vectors.append(task.vectors(network, micro_batch.tensors("cpu", 7)))
+            vectors.append(task.outputs(network, micro_batch.tensors("cpu", 7)))
     known = {
         key: torch.cat([task.known(each.tensors("cpu"))[key] for each in micro_batches])
         for key in task.known(micro_batches[0].tensors("cpu"))
@@ -138,13 +138,13 @@ def test_a_step_that_fits_is_computed_once(step, monkeypatch):
     calls = []
     for budget in (10_000, 12):
         task, _, taken, micro_batches = step(loss, rows, budget=budget)
-        plain, times = task.vectors, []
+        plain, times = task.outputs, []
 
         def counted(*arguments, plain=plain, times=times):
             times.append(1)
             return plain(*arguments)
 
-        object.__setattr__(task, "vectors", counted)
+        object.__setattr__(task, "outputs", counted)
         taken.take(0, micro_batches)
         calls.append((len(times), len(micro_batches)))
     (once, one), (twice, several) = calls

@@ -156,7 +156,7 @@ class DistinctExamples(TaskExamples):
     ) -> None:
         super().__init__(task, items, tokenizer, max_length=max_length)
         self.copies = max(1, epochs)
-        self._texts = [frozenset(map(hash, item.texts)) for item in items]
+        self._texts = [frozenset(item.texts) for item in items]
         self._size, self._seed = batch_size, seed
         self.epoch = lru_cache(maxsize=None)(self._epoch)
 

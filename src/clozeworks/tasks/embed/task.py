@@ -38,7 +38,7 @@ from clozeworks.core.loss import Loss
 from clozeworks.core.model import Model
 from clozeworks.data.labelled.items import Item, ItemLocations
 from clozeworks.errors import InputError, SettingError
-from clozeworks.objectives.batch import BatchBuilder, BatchTensors, Vocabularies
+from clozeworks.objectives.batch import BatchBuilder, Vocabularies
 from clozeworks.rng import RandomStream
 from clozeworks.spec import spec
 from clozeworks.tasks.embed.items import KINDS, EmbedItem
@@ -307,15 +307,6 @@ class Embed(Task[EmbedItem, Embedded]):
         return pool(hidden_states, layout, self.chain.modes)
 
     # A loss over vectors.
-
-    def vectors(self, model: Any, tensors: BatchTensors) -> Tensor:
-        """The vector of each text of a micro-batch."""
-        hidden_states = model(tensors.ids, tensors.layout, tensors.types)
-        return self.logits(model, hidden_states, tensors.layout)
-
-    def known(self, tensors: BatchTensors) -> Mapping[str, Tensor]:
-        """What is known of each text of a micro-batch."""
-        return tensors.targets[self.name]
 
     def loss_of_vectors(self, model: Any, vectors: Tensor, known: Mapping[str, Tensor]) -> Loss:
         """What the vectors of a step cost."""

@@ -316,15 +316,6 @@ class Rerank(Task[RerankItem, Reranked]):
         """One forward pass, and what its logits cost."""
         return Objective.loss(self, model, tensors)
 
-    def vectors(self, model: Any, tensors: BatchTensors) -> Tensor:
-        """The logit of each pair of a micro-batch, (pairs, 1)."""
-        hidden_states = model(tensors.ids, tensors.layout, tensors.types)
-        return self.logits(model, hidden_states, tensors.layout)
-
-    def known(self, tensors: BatchTensors) -> Mapping[str, Tensor]:
-        """What is known of each pair of a micro-batch."""
-        return tensors.targets[self.name]
-
     def loss_of_vectors(self, model: Any, vectors: Tensor, known: Mapping[str, Tensor]) -> Loss:
         """What the logits of a step cost, in float32: halves make documents equal."""
         assert self.loss is not None

@@ -88,7 +88,7 @@ def test_lists_cost_the_same_however_a_step_is_cut(model, loss, budget, count):
     logits, known = [], []
     for number, micro_batch in enumerate(micro_batches):
         with taken.drawing(7, number):
-            logits.append(task.vectors(network, micro_batch.tensors("cpu", 7)))
+            logits.append(task.outputs(network, micro_batch.tensors("cpu", 7)))
         known.append(task.known(micro_batch.tensors("cpu")))
     together = {key: torch.cat([each[key] for each in known]) for key in known[0]}
     whole = task.loss_of_vectors(network, torch.cat(logits), together)
