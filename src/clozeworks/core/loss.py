@@ -25,8 +25,8 @@ class LossTerm:
     """The sum over its targets, a number with a gradient."""
     count: int
     """How many targets there are."""
-    correct: Tensor
-    """How many of them were predicted correctly."""
+    correct: Tensor | None = None
+    """How many of them were predicted correctly; None if no target can be."""
     weight: float = 1.0
     """How much the term counts."""
 
@@ -74,5 +74,9 @@ class Loss:
         return {n: term.total.item() / term.count for n, term in self.terms.items() if term.count}
 
     def accuracies(self) -> dict[str, float]:
-        """The fraction of targets predicted correctly, for each term that has any."""
-        return {n: term.correct.item() / term.count for n, term in self.terms.items() if term.count}
+        """The fraction of targets predicted correctly, for each term that has any that can be."""
+        return {
+            name: term.correct.item() / term.count
+            for name, term in self.terms.items()
+            if term.count and term.correct is not None
+        }

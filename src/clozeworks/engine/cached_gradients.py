@@ -83,7 +83,7 @@ class CachedGradients(Gradients):
         def loss(tensors: BatchTensors) -> Loss:
             # A micro-batch alone has no loss; whoever asks wants to know what computing it takes.
             vectors = objective.outputs(called, tensors)
-            return Loss({"vectors": LossTerm(vectors.sum(), len(vectors), vectors.new_zeros(()))})
+            return Loss({"vectors": LossTerm(vectors.sum(), len(vectors))})
 
         super().__init__(model, loss, ranks, workers, seed=seed, precision=precision)
         self._called, self._objective = called, objective
@@ -155,7 +155,10 @@ class CachedGradients(Gradients):
 def _step_losses(loss: Loss) -> dict[str, StepLoss]:
     return {
         name: StepLoss(
-            float(term.total.detach()), float(term.correct), float(term.count), term.weight
+            float(term.total.detach()),
+            None if term.correct is None else float(term.correct),
+            float(term.count),
+            term.weight,
         )
         for name, term in loss.terms.items()
     }

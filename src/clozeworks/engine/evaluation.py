@@ -175,8 +175,7 @@ class HeldOutEvaluation(TrainerCallback):
             losses["loss"] = result.loss
             for name, part in result.parts.items():
                 losses[name] = {
-                    "loss": part.loss,
-                    "accuracy": part.accuracy,
+                    **part.record(),
                     "perplexity": math.exp(min(part.loss, 100.0)),
                 }
         record: dict[str, Any] = {"step": trainer.step, "evaluation": losses}

@@ -5,6 +5,7 @@ micro-batches and ranks, so that gradients simply add up: how a step is cut chan
 rounding.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -30,7 +31,8 @@ class StepLoss:
     """What one part of an objective cost in a step: sums over all its targets."""
 
     total: float
-    correct: float
+    correct: float | None
+    """None if no target can be predicted right or wrong."""
     count: float
     weight: float
 
@@ -40,9 +42,24 @@ class StepLoss:
         return self.total / self.count if self.count else 0.0
 
     @property
-    def accuracy(self) -> float:
-        """The fraction of targets predicted right."""
+    def accuracy(self) -> float | None:
+        """The fraction of targets predicted right; None if none can be."""
+        if self.correct is None:
+            return None
         return self.correct / self.count if self.count else 0.0
+
+    def __add__(self, other: "StepLoss") -> "StepLoss":
+        """The sums of two steps, with the weight of the later one."""
+        correct = None
+        if self.correct is not None and other.correct is not None:
+            correct = self.correct + other.correct
+        count = self.count + other.count
+        return StepLoss(self.total + other.total, correct, count, other.weight)
+
+    def record(self) -> dict[str, float]:
+        """The means, as a line of metrics has them: no accuracy where nothing can be right."""
+        accuracy = self.accuracy
+        return {"loss": self.loss} | ({} if accuracy is None else {"accuracy": accuracy})
 
 
 @dataclass(frozen=True)
@@ -151,12 +168,16 @@ def measured(
     for name in names:
         costs = [loss.terms[name] for loss in losses]
         sums.append(float(sum(cost.total.detach().double() for cost in costs)))
-        sums.append(float(sum(cost.correct.double() for cost in costs)))
+        # Where nothing can be right this is NaN, and so is the sum over ranks, though some may have
+        # no loss to say so.
+        sums.append(
+            float(sum(math.nan if c.correct is None else c.correct.double() for c in costs))
+        )
         sums.append(float(sum(cost.count for cost in costs)))
     *sums, all_tokens = ranks.summed([*sums, float(tokens)])
     weights = {name: losses[0].terms[name].weight if losses else 1.0 for name in names}
     parts = {
-        name: StepLoss(total, correct, count, weights[name])
+        name: StepLoss(total, None if math.isnan(correct) else correct, count, weights[name])
         for name, total, correct, count in zip(
             names, sums[0::3], sums[1::3], sums[2::3], strict=True
         )

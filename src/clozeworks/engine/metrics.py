@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from clozeworks.engine.callbacks import TrainerCallback, Update
+from clozeworks.engine.gradients import StepLoss
 from clozeworks.engine.settings import Logging, WhenUnwritable
 from clozeworks.engine.snapshots import Snapshot
 from clozeworks.engine.stages import MicroBatches
@@ -87,8 +88,7 @@ class StepWindow:
     """Sums over some steps; part of a snapshot, so that lines come out the same after a stop."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        self._sums = {name: [0.0, 0.0, 0.0] for name in names}
-        self._weights = dict.fromkeys(names, 1.0)
+        self._sums = {name: StepLoss(0.0, 0.0, 0.0, 1.0) for name in names}
         self._largest = 0.0
         self._learning_rate = 0.0
         self._skipped = self._spikes = 0
@@ -110,23 +110,15 @@ class StepWindow:
             return
         self._largest = max(self._largest, update.norm)
         for name, part in update.result.parts.items():
-            self._weights[name] = part.weight
-            for index, number in enumerate((part.total, part.correct, part.count)):
-                self._sums[name][index] += number
+            self._sums[name] += part
 
     def record(self, step: int, tokens: int, seconds: float) -> dict[str, Any]:
         """The line of the metrics file."""
-        parts = {
-            name: {"loss": total / count, "accuracy": correct / count}
-            for name, (total, correct, count) in self._sums.items()
-            if count
-        }
+        parts = {name: part for name, part in self._sums.items() if part.count}
         record: dict[str, Any] = {
             "step": step,
-            "loss": sum(self._weights[name] * part["loss"] for name, part in parts.items())
-            if parts
-            else None,
-            **parts,
+            "loss": sum(part.weight * part.loss for part in parts.values()) if parts else None,
+            **{name: part.record() for name, part in parts.items()},
             "learning_rate": self._learning_rate,
             "gradient": self._largest,
             "tokens": tokens,
@@ -142,8 +134,8 @@ class StepWindow:
     def state(self) -> dict[str, Any]:
         """What a snapshot keeps."""
         return {
-            "sums": self._sums,
-            "weights": self._weights,
+            "sums": {n: (part.total, part.correct, part.count) for n, part in self._sums.items()},
+            "weights": {name: part.weight for name, part in self._sums.items()},
             "largest": self._largest,
             "skipped": self._skipped,
             "spikes": self._spikes,
@@ -153,8 +145,9 @@ class StepWindow:
     def from_state(cls, names: Sequence[str], state: Mapping[str, Any]) -> "StepWindow":
         """What a snapshot kept."""
         window = cls(names)
-        window._sums = {name: list(state["sums"][name]) for name in names}
-        window._weights = dict(state["weights"])
+        for name in names:
+            total, correct, count = state["sums"][name]
+            window._sums[name] = StepLoss(total, correct, count, state["weights"][name])
         window._largest = state["largest"]
         window._skipped, window._spikes = state["skipped"], state["spikes"]
         return window

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from clozeworks.engine.trainer import Outcome
 
 _COUNTS = ("documents", "sentences", "tokens")
+# What is measured of a loss, and how it is written; no accuracy where nothing can be right.
+_MEASURED = {"loss": ".4f", "accuracy": ".2%", "perplexity": ",.2f"}
 
 
 @dataclass(frozen=True)
@@ -136,8 +138,10 @@ def _results(summary: PretrainSummary) -> list[Block]:
         if guess is not None and guess.loss_name == name:
             guessed = {"loss": guess.loss, "accuracy": guess.accuracy}
         rows.append((name,))
-        for key, form in (("loss", ".4f"), ("perplexity", ",.2f"), ("accuracy", ".2%")):
-            rows.append((key, *(_text(part.get(key), form) for part in (before, after, guessed))))
+        for key, form in _MEASURED.items():
+            if key in after:
+                parts = (before, after, guessed)
+                rows.append((key, *(_text(part.get(key), form) for part in parts)))
     columns = ("", f"step {first['step']:,}", f"step {last['step']:,}", GUESSING)
     return [
         DetailTable(columns, tuple(rows)),
@@ -182,7 +186,7 @@ def pretraining_card(
         "mask_token": model.mask_token,
     }
     measured = [
-        (name, f"{part['loss']:.4f}", f"{part['accuracy']:.2%}", f"{part['perplexity']:,.2f}")
+        (name, *(_text(part.get(key), form) for key, form in _MEASURED.items()))
         for name, part in results.items()
         if isinstance(part, Mapping)
     ]

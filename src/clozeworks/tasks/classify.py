@@ -393,7 +393,7 @@ class Classify(LabelSetTask[Any, Classified]):
         labels = labels.to(logits.dtype)
         if self.problem == "number":
             errors = (logits[:, 0] - labels).square()
-            return LossTerm(errors.sum(), len(labels), errors.new_zeros(()))
+            return LossTerm(errors.sum(), len(labels))
         total = F.binary_cross_entropy_with_logits(logits, labels, reduction="sum")
         correct = ((logits > 0) == (labels > 0.5)).all(dim=1).sum()
         return LossTerm(total / len(self.labels), len(labels), correct)

@@ -1,8 +1,11 @@
 """Held-out text costs what one big batch costs, without dropout, the same every time."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
+from clozeworks.core.loss import Loss
 from clozeworks.engine.distributed import ProcessGroup
 from clozeworks.engine.evaluation import evaluate
 from clozeworks.objectives.published import published
@@ -49,6 +52,21 @@ def test_the_mode_comes_back_after_an_error(network, loader, workers):
     with pytest.raises(ValueError, match="no"):
         evaluate(model, cost, objective.loss_names, pieces, ProcessGroup("cpu"), workers(1))
     assert model.training
+
+
+def test_where_nothing_can_be_right_no_accuracy_is_measured(network, loader, workers):
+    objective = published("bert", 24)
+    model = network(objective)
+
+    def cost(tensors):
+        terms = objective.loss(model, tensors).terms
+        return Loss({**terms, "masked_lm": replace(terms["masked_lm"], correct=None)})
+
+    pieces = loader(objective).batch(0)
+    names = objective.loss_names
+    found = evaluate(model, cost, names, pieces, ProcessGroup("cpu"), workers(1)).parts
+    assert found["masked_lm"].record() == {"loss": found["masked_lm"].loss}
+    assert found["next_sentence"].record().keys() == {"loss", "accuracy"}
 
 
 def test_no_text_costs_nothing(network, workers):

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from clozeworks.display.training import parts_of
 from clozeworks.engine.callbacks import Update
 from clozeworks.engine.gradients import StepLoss, StepResult
 from clozeworks.engine.metrics import StepWindow
@@ -47,6 +48,17 @@ def test_a_window_of_skipped_steps_alone_has_no_loss():
     window.add(Update(measured(float("nan"), 0, 10), float("nan"), 0.1, skipped=True, spike=False))
     record = window.record(1, 100, 1.0)
     assert record["loss"] is None and "a" not in record and record["skipped"] == 1
+
+
+def test_where_nothing_can_be_right_a_line_has_no_accuracy():
+    """0 would look like a model that knows nothing."""
+    window = StepWindow(["a"])
+    window.add(Update(measured(30.0, None, 10), 2.0, 0.1, skipped=False, spike=False))
+    window = StepWindow.from_state(["a"], json.loads(json.dumps(window.state())))
+    window.add(Update(measured(2.0, None, 2), 1.0, 0.2, skipped=False, spike=False))
+    record = window.record(7, 200, 1.5)
+    assert record["a"] == {"loss": 32 / 12}
+    assert parts_of(record) == "a 2.667"
 
 
 @pytest.mark.parametrize("cut", range(4))

@@ -1,5 +1,7 @@
 """What a run says at its end."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from clozeworks.families.family import published_sizes
@@ -48,3 +50,18 @@ def test_the_text_to_go_on_with(size, parts, loss_names, text, tmp_path):
     done = Pretrained(tmp_path, None, tmp_path, [], None, filling=tmp_path, writing=writing)
     command = "fill" if text is None else "generate"
     assert f"clozeworks {command} " in done.next_command()
+
+
+def test_what_training_did_to_each_loss(tmp_path):
+    """Of a loss that knows no right answers only the loss is told."""
+    outcome = SimpleNamespace(
+        step=2, tokens=20, seconds=1.0, guards=SimpleNamespace(skipped=0, spikes=0)
+    )
+    records = [
+        {"evaluation": {"loss": 1.0, "a": {"loss": 2.0, "accuracy": 0.25}, "b": {"loss": 3.0}}},
+        {"evaluation": {"loss": 0.5, "a": {"loss": 1.0, "accuracy": 0.5}, "b": {"loss": 2.5}}},
+    ]
+    assert Pretrained(tmp_path, outcome, tmp_path, records, None).summary()[1:] == [
+        "a: 2.000 before, 1.000 after; 25.0% right before, 50.0% after.",
+        "b: 3.000 before, 2.500 after.",
+    ]

@@ -176,6 +176,7 @@ def test_a_loss_is_a_sum_and_a_count():
     loss = Loss(
         {"a": LossTerm(ten, 5, torch.tensor(2)), "b": LossTerm(four, 2, torch.tensor(2), 3.0)}
     )
+    assert Loss({**loss.terms, "b": LossTerm(four, 2)}).accuracies() == {"a": 0.4}
     assert loss.value().item() == 2 + 3 * 2
     assert loss.value({"a": 20, "b": 8.0}).item() == 0.5 + 1.5
     assert loss.means() == {"a": 2.0, "b": 2.0} and loss.accuracies() == {"a": 0.4, "b": 1.0}

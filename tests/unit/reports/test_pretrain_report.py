@@ -85,6 +85,8 @@ def test_tables():
     assert "step 0 step 10 guessing by frequency masked_lm loss 8.0000 5.0000 6.5000" in said
     assert "accuracy 25.00% 25.00% 4.00%" in said
     assert "train 12 345 6,789" in said and "wordpiece, 30,522 entries" in said
+    without = [{"step": 0, "evaluation": {"loss": 8.0, "cosine": {"loss": 8.0}}}]
+    assert "accuracy" not in words(page(story(records=without), [])).partition("Measured on")[0]
     said = words(page(story(records=[]), []))
     assert "The corpus has no held-out part, so nothing was measured." in said
 

@@ -1,7 +1,7 @@
 """What a pre-training run came to, and how it is said in a few lines."""
 
 import shlex
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,10 +59,7 @@ class Pretrained(TrainingResult):
         if measured:
             first, last = measured[0], measured[-1]
             lines += [
-                f"{name}: {first[name]['loss']:.3f} before, {part['loss']:.3f} after; "
-                f"{first[name]['accuracy']:.1%} right before, {part['accuracy']:.1%} after."
-                for name, part in last.items()
-                if name != "loss"
+                _change(name, first[name], part) for name, part in last.items() if name != "loss"
             ]
         if self.baseline:
             lines.append(
@@ -101,3 +98,11 @@ def example_of(tokenizer: Tokenizer) -> str:
 def beginning_of(blueprint: Blueprint, loss_names: Collection[str]) -> str | None:
     """A text to go on with or to answer; None for a model that does not write, or fills gaps."""
     return "A text" if blueprint.can_generate and not FILLS_SPANS & set(loss_names) else None
+
+
+def _change(name: str, before: Mapping[str, float], after: Mapping[str, float]) -> str:
+    """What training did to a loss, and to the predictions where these can be right."""
+    sentence = f"{name}: {before['loss']:.3f} before, {after['loss']:.3f} after"
+    if "accuracy" in after:
+        sentence += f"; {before['accuracy']:.1%} right before, {after['accuracy']:.1%} after"
+    return sentence + "."

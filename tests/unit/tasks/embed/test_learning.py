@@ -38,6 +38,8 @@ ROWS = {
         for n, (t, s) in enumerate(zip(TEXTS, [[3.0, 1.0, 0.5], [2.0, 0.0, 1.0]] * 12, strict=True))
     ],
 }
+# Other kinds are learned from numbers, and nothing is right or wrong.
+RIGHT_ANSWERS = {"pairs", "tuples", "classes", "groups", "texts"}
 DEV = [{"sentence1": t, "sentence2": TEXTS[(n + 1) % 8], "score": n % 4} for n, t in
        enumerate(TEXTS[:8])]  # fmt: skip
 
@@ -73,6 +75,10 @@ def test_what_rows_teach(start, tmp_path, kind):
     assert not np.allclose(before / np.linalg.norm(before, axis=1, keepdims=True), after, atol=1e-4)
     assert "embedding_loss" not in model.model.heads
     assert json.loads((trained.model / "clozeworks.json").read_text())["task"]["kind"] == "embed"
+    (lines,) = (tmp_path / "run").rglob("metrics.jsonl")
+    losses = [line["embed"] for line in map(json.loads, lines.read_text().splitlines())
+              if "embed" in line]  # fmt: skip
+    assert losses and all(("accuracy" in each) == (kind in RIGHT_ANSWERS) for each in losses)
 
 
 def test_pairs_are_learned(start, tmp_path):

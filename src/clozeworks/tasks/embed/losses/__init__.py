@@ -146,6 +146,6 @@ def pairs(vectors: Tensor, texts: StepTexts) -> tuple[Tensor, Tensor]:
     return vectors[texts.anchors], vectors[texts.positives]
 
 
-def summed(costs: Tensor, correct: Tensor | None = None) -> LossTerm:
-    """The cost of every row, added up."""
-    return LossTerm(costs.sum(), len(costs), costs.new_zeros(()) if correct is None else correct)
+def summed(costs: Tensor) -> LossTerm:
+    """The cost of every row, added up; nothing is right or wrong."""
+    return LossTerm(costs.sum(), len(costs))

@@ -38,8 +38,8 @@ class Contrast(EmbeddingLoss):
         near, far = distances[together], distances[~together]
         if not self.hard_only:
             costs = 0.5 * (near**2).sum() + 0.5 * (F.relu(self.margin - far) ** 2).sum()
-            return LossTerm(costs, len(distances), costs.new_zeros(()))
+            return LossTerm(costs, len(distances))
         near_hard = near[near > (far.min() if len(far) else near.mean())]
         far_hard = far[far < (near.max() if len(near) else far.mean())]
         total = (near_hard**2).sum() + (F.relu(self.margin - far_hard) ** 2).sum()
-        return LossTerm(total, 1, total.new_zeros(()))
+        return LossTerm(total, 1)

@@ -43,7 +43,7 @@ class Cosent(EmbeddingLoss):
         tails = (-similar).flip(0).logcumsumexp(0).flip(0)
         tails = torch.cat([tails, tails.new_full((1,), -torch.inf)])
         total = torch.cat([similar.new_zeros(1), similar + tails[higher]]).logsumexp(0)
-        return LossTerm(total, 1, total.new_zeros(()))
+        return LossTerm(total, 1)
 
 
 def angles(u: Tensor, v: Tensor) -> Tensor:

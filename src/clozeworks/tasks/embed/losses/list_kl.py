@@ -44,7 +44,7 @@ class ListKL(EmbeddingLoss):
         student = _log_softmax(found / self.temperature, owners, count)
         teacher = _log_softmax(said / self.temperature, owners, count)
         costs = (teacher.exp() * (teacher - student)).sum() * self.temperature**2
-        return LossTerm(costs, count, costs.new_zeros(()))
+        return LossTerm(costs, count)
 
 
 def _log_softmax(scores: Tensor, owners: Tensor, count: int) -> Tensor:
