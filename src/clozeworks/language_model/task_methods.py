@@ -189,7 +189,7 @@ class TaskMethods(LoadedCheckpoint):
         task = self.task
         suited = None if task is None else task.suited_to(kind) or kind.reading_head_of(task)
         if suited is None:
-            suited = kind.without_training(self.model.blueprint)
+            suited = kind.without_training(self)
         if suited is None:
             known = f"it can {task.ability}" if task else "it has no head for a task"
             raise UnsupportedError(

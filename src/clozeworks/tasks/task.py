@@ -396,7 +396,7 @@ class Task(Objective, Generic[ItemType, AnswerType]):
         return None
 
     @classmethod
-    def without_training(cls, blueprint: Blueprint) -> "Task[Any, Any] | None":
+    def without_training(cls, model: StartingModel) -> "Task[Any, Any] | None":
         """The plain task of a model that was not trained for it and can do it; usually None."""
         return None
 

@@ -51,6 +51,7 @@ from clozeworks.tasks.task import (
     Prepared,
     PublishedHeads,
     ShownPrediction,
+    StartingModel,
     StatedVectors,
     Target,
     Task,
@@ -220,9 +221,16 @@ class Embed(Task[EmbedItem, Embedded]):
         )
 
     @classmethod
-    def without_training(cls, blueprint: Any) -> "Embed | None":
-        """Any model has vectors."""
-        return cls(pooling=("mean",))
+    def without_training(cls, model: StartingModel) -> "Embed | None":
+        """Any model has vectors, made as its folder says."""
+        own = model.pooling
+        length = min(filter(None, (own.max_length, model.max_length)), default=None)
+        return cls(
+            pooling=() if own.modes == (TF_IDF,) else own.modes,  # the model has a head for that
+            steps=own.steps,
+            normalize=own.normalize,
+            windows=Windows(keep="first", length=length),
+        )
 
     def fitted(self, published: PublishedHeads) -> Self | None:
         """Vectors need no head."""
@@ -318,8 +326,11 @@ class Embed(Task[EmbedItem, Embedded]):
     def decode(
         self, item: EmbedItem, windows: Sequence[TokenWindow], logits: Sequence[Float32Array]
     ) -> Embedded:
-        """The vectors of its texts."""
-        return Embedded(np.stack(logits), truncated=any(window.dropped for window in windows))
+        """The vectors of its texts, scaled if those of the saved model are."""
+        vectors = np.stack(logits)
+        if self.normalize:
+            vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+        return Embedded(vectors, truncated=any(window.dropped for window in windows))
 
     def measure(
         self,

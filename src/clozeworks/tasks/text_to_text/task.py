@@ -47,7 +47,14 @@ from clozeworks.tasks.classify import TextItem
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.results.details import Detail, DetailTable, Mistake, marked
 from clozeworks.tasks.spans.windows import TokenWindow, Windows
-from clozeworks.tasks.task import Prepared, ShownPrediction, Target, Task, TaskData
+from clozeworks.tasks.task import (
+    Prepared,
+    ShownPrediction,
+    StartingModel,
+    Target,
+    Task,
+    TaskData,
+)
 from clozeworks.tasks.text_to_text.formats import Format, format_of
 from clozeworks.tasks.text_to_text.items import ChatItem, SourceItem, Writable, WritingItem
 from clozeworks.tasks.text_to_text.rows import (
@@ -258,8 +265,9 @@ class TextToText(TeacherForced, Task[Item, Composed]):
         return item.target, answer.text
 
     @classmethod
-    def without_training(cls, blueprint: Blueprint) -> "TextToText | None":
+    def without_training(cls, model: StartingModel) -> "TextToText | None":
         """Any model that generates text can be asked to."""
+        blueprint = model.blueprint
         if not blueprint.can_generate or HEAD not in blueprint.heads:
             return None
         return cls(between=None if blueprint.decoder is not None else BETWEEN)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import clozeworks as cw
+from clozeworks.core.heads.sentence_vectors import TruncateDim
 from clozeworks.errors import ClozeworksError
 from clozeworks.text.training.train import train_from_iterator
 
@@ -194,3 +195,28 @@ def test_who_stops_goes_on_to_the_same_bytes(start, tmp_path, loss):
         (trained.model / "model.safetensors").read_bytes() for trained in (whole, parts)
     )
     assert first == second
+
+
+@pytest.mark.parametrize(
+    "pooling",
+    [
+        cw.Pooling(modes=("first",)),
+        cw.Pooling(modes=("first", "max"), normalize=True, max_length=10),
+        cw.Pooling(modes=("attention_mean",), max_length=4000),
+        cw.Pooling(steps=(TruncateDim(width=7),)),
+    ],
+    ids=str,
+)
+def test_vectors_of_a_model_that_was_not_taught_are_made_as_its_folder_says(start, pooling):
+    model = cw.load(start)
+    model.pooling = pooling
+    texts = [TEXTS[0], " ".join(TEXTS[1:5])]
+    found = np.concatenate([each.vectors for each in model.predict(texts, "embed")])
+    assert np.allclose(found, model.embed(texts, truncate=True), atol=1e-6)
+
+
+def test_weights_of_tokens_count_in_predictions(start):
+    model = cw.load(start)
+    model.weigh_tokens(TEXTS)
+    found = np.concatenate([each.vectors for each in model.predict(TEXTS[:3], "embed")])
+    assert np.allclose(found, model.embed(TEXTS[:3]), atol=1e-6)
