@@ -28,7 +28,7 @@ from clozeworks.core.layers.dropout import Dropout
 from clozeworks.core.layers.embeddings import Embeddings
 from clozeworks.core.layout import Layout
 from clozeworks.core.ops.segments import text_softmax, text_sums
-from clozeworks.errors import SettingError
+from clozeworks.errors import SettingError, UnsupportedError
 from clozeworks.spec import DropoutRate, PositiveInt, Slot, spec
 
 NAME = "sentence"
@@ -235,8 +235,16 @@ class TfIdfMean(nn.Module):
         self.register_buffer("weights", torch.ones(entries))
 
     def forward(self, x: Tensor, layout: Layout, leave_out: int, ids: Tensor | None) -> Tensor:
-        """Tokens (N, W) to vectors (B, W)."""
-        assert ids is not None, "the weights are those of token ids"
+        """Tokens (N, W) to vectors (B, W).
+
+        Raises:
+            UnsupportedError: If the ids of the tokens are not given.
+        """
+        if ids is None:
+            raise UnsupportedError(
+                "the pooling is tf_idf_mean; it weighs tokens by their ids, which a task does not "
+                "know; compute vectors with embed."
+            )
         x = x.to(torch.promote_types(x.dtype, torch.float32))
         weights = self.weights.to(x.dtype)[ids, None]  # (N, 1)
         # Compat: a prompt that is left out still counts in the sum of the weights.

@@ -7,7 +7,7 @@ import pytest
 
 import clozeworks as cw
 from clozeworks.core.heads.sentence_vectors import TruncateDim
-from clozeworks.errors import ClozeworksError
+from clozeworks.errors import ClozeworksError, UnsupportedError
 from clozeworks.text.training.train import train_from_iterator
 
 THINGS = ["cat", "dog", "river", "garden", "old house", "red car", "tall tree", "small boat"]
@@ -215,8 +215,24 @@ def test_vectors_of_a_model_that_was_not_taught_are_made_as_its_folder_says(star
     assert np.allclose(found, model.embed(texts, truncate=True), atol=1e-6)
 
 
-def test_weights_of_tokens_count_in_predictions(start):
+def test_weights_of_tokens_are_for_embed_alone(start):
     model = cw.load(start)
     model.weigh_tokens(TEXTS)
-    found = np.concatenate([each.vectors for each in model.predict(TEXTS[:3], "embed")])
-    assert np.allclose(found, model.embed(TEXTS[:3]), atol=1e-6)
+    with pytest.raises(UnsupportedError) as caught:
+        model.predict(TEXTS[:3], "embed")
+    assert str(caught.value) == (
+        "the pooling is tf_idf_mean; it weighs tokens by their ids, which a task does not know; "
+        "compute vectors with embed."
+    )
+    assert model.evaluate(DEV, task="embed").measured.values
+
+
+def test_settings_of_the_usual_loss_need_no_kind(start, tmp_path):
+    result = taught(start, ROWS["pairs"], tmp_path / "run", loss={"scale": 30.0})
+    recipe = json.loads((tmp_path / "run" / "seed-0" / "run.json").read_text())
+    assert recipe["task"]["loss"] == {"scale": 30.0}
+    assert result.load().embed(["the cat"]).shape == (1, 32)
+    with pytest.raises(ClozeworksError, match="task.loss is 'scael'.*Did you mean 'scale'"):
+        taught(start, ROWS["pairs"], tmp_path / "wrong", loss={"scael": 30.0})
+    with pytest.raises(ClozeworksError, match="task.loss is 5; it must be a table with a kind"):
+        taught(start, ROWS["pairs"], tmp_path / "wrong", loss=5)
