@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from clozeworks.arrays import Float32Array, Int64Array
-from clozeworks.search.top_k import VectorBlock, dot_products, top_k
+from clozeworks.search.top_k import VectorBlock, longest, top_k
 
 
 class DocumentRanking:
@@ -30,7 +30,7 @@ class DocumentRanking:
 
     def add(self, vectors: Float32Array) -> None:
         """Takes the vectors of the next documents, (B, W)."""
-        block = VectorBlock(self._come, dot_products(vectors))
+        block = VectorBlock(self._come, vectors, longest(vectors))
         found = top_k(self._queries, [block], self._depth, self._keys.__getitem__)
         self._come += len(vectors)
         self._best = [

@@ -26,7 +26,7 @@ import numpy as np
 from clozeworks.arrays import BoolArray, Float32Array, Float64Array, Int64Array
 from clozeworks.errors import SettingError
 from clozeworks.rng import RandomStream
-from clozeworks.search.top_k import VectorBlock, dot_products, top_k
+from clozeworks.search.top_k import VectorBlock, longest, top_k
 from clozeworks.spec import NonNegativeInt, PositiveInt, RandomSeed, spec
 
 NegativeSampling = Literal["top", "random"]
@@ -242,4 +242,5 @@ def _by_number(positions: Int64Array) -> list[int]:
 
 
 def _block(texts: Float32Array, first: int) -> VectorBlock:
-    return VectorBlock(first, dot_products(texts[first : first + _BLOCK]))
+    some = texts[first : first + _BLOCK]
+    return VectorBlock(first, some, longest(some))

@@ -26,6 +26,7 @@ from clozeworks.arrays import BoolArray, Float32Array, Int64Array, Uint32Array
 from clozeworks.errors import InputError
 from clozeworks.search.bm25 import Postings
 from clozeworks.search.documents import HASH_BYTES, IndexedDocument, PassageSpan, hash_of
+from clozeworks.search.top_k import longest
 from clozeworks.storage.atomic import atomic_file
 from clozeworks.storage.flat_arrays import StoredArray, stored_arrays
 
@@ -231,6 +232,12 @@ class IndexShard:
         count = self.note.passages
         flat = self._mapped.array("vectors", np.float32, count * self.width)
         return flat.reshape(count, self.width)
+
+    @cached_property
+    def longest(self) -> float:
+        """The length of the longest vector."""
+        self.check()
+        return longest(self.vectors)
 
     @cached_property
     def owners(self) -> Uint32Array:

@@ -22,7 +22,7 @@ from clozeworks.search.neighbours import NeighbourGraph
 from clozeworks.search.shard import IndexShard, MappedArrays
 from clozeworks.search.state import CodingNote, IndexState, read_state
 from clozeworks.search.terms import terms_of
-from clozeworks.search.top_k import VectorBlock, dot_products, top_k
+from clozeworks.search.top_k import ScoredBlock, VectorBlock, top_k
 
 _TRIES = 5
 # From queries and a number to that many passages of each query, and their scores.
@@ -272,9 +272,8 @@ class DocumentStore:
             if not alive.any():
                 continue
             kept = None if alive.all() else alive
-            yield VectorBlock(
-                first, _checked(self.shards[number].check, dot_products(vectors)), kept
-            )
+            shard = self.shards[number]
+            yield VectorBlock(first, vectors, shard.longest, kept, shard.check)
 
     @cached_property
     def coding(self) -> Coding | None:
@@ -284,11 +283,11 @@ class DocumentStore:
             return None
         return read_coding(note, self.state.width)
 
-    def _code_blocks(self, coding: Coding) -> Iterator[VectorBlock]:
+    def _code_blocks(self, coding: Coding) -> Iterator[ScoredBlock]:
         for number, (first, _, alive) in enumerate(self.blocks()):
             mapped, codes = self.codes_of(number, coding)
             scores = _checked(mapped.check, partial(coding.scores, codes=codes))
-            yield VectorBlock(first, scores, None if alive.all() else alive)
+            yield ScoredBlock(first, len(codes), scores, None if alive.all() else alive)
 
     def codes_of(self, number: int, coding: Coding) -> tuple[MappedArrays, Codes]:
         """The codes of a shard, and the file they are in."""

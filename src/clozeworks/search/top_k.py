@@ -1,19 +1,26 @@
 """Exact search: the k largest dot products of a query with any number of vectors.
 
-The idea: vectors are multiplied block by block, each worker its own blocks, and of each block only
-the k best are kept. In a block the best are found in two steps: every vector belongs to a group,
-whose best score costs one pass that the processor does several numbers at a time; the k best are in
-the k best groups, so only those are looked into.
+The idea: a rough product and its proven error are enough to rule nearly all vectors out, and a
+processor that has bfloat16 makes it in half the time. Vectors are multiplied block by block, each
+worker its own blocks. k vectors whose rough scores, less the error, are at least f prove that the
+k-th best score is at least f; so what stays below f with the error added is never looked at again.
+What is left, a few times k vectors, is scored in float64. So results depend neither on the number
+of queries nor on that of threads, and not on the block a vector lies in.
+
+In a block, vectors are found in two steps: every vector belongs to a group, whose best score costs
+one pass that the processor does many numbers at a time; only groups that reach f are looked into.
 
 Of equal scores the one with the smaller key comes first, also where they begin to be left out, so
 that results do not depend on how vectors lie on disk.
 
-Shapes: Q queries, W width, B vectors of a block, k results.
+Shapes: Q queries, W width, B vectors of a block, G groups of a block, k results.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -23,35 +30,160 @@ from clozeworks.errors import InputError
 from clozeworks.runtime.workers import WorkerPool, workers
 
 GROUP = 32
-# Queries that are multiplied at once: their scores of a block stay in a processor's cache.
-QUERIES = 128
+# Queries that are multiplied at once.
+QUERIES = 256
+# More candidates for each result than this: the products are too rough for these vectors.
+_ROUGH = 16
+# Candidates that wait to be scored, and those that are scored at a time.
+_WAITING, _SCORED = 1 << 20, 1 << 10
+# Vectors that are rounded at a time: they stay in a processor's cache until they are multiplied.
+_ROUNDED = 1 << 11
 # What decides among equal scores: a value for each position.
 TieKeys = Callable[[Int64Array], Sequence[Any]]
 
 
-@dataclass(frozen=True)
-class VectorBlock:
+@cache
+def rough_dtype() -> torch.dtype:
+    """The number type in which this processor multiplies fastest."""
+    known: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    return torch.bfloat16 if known.get("avx512_bf16") else torch.float32
+
+
+class SearchBlock(ABC):
     """Some vectors one after the other.
 
     Attributes:
+        exact: Whether its rough scores are the scores, which only float32 can hold.
         first: The position of the first one.
-        scores: From queries (Q, W) to their scores (Q, B).
         kept: Which of them count, (B,); None for all.
     """
 
+    exact: ClassVar[bool] = False
     first: int
-    scores: Callable[[torch.Tensor], torch.Tensor]
+    kept: BoolArray | None
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def rough(self, queries: "RoughQueries", scores: torch.Tensor) -> torch.Tensor:
+        """Fills in scores, (B, Q), in the queries' number type; returns their error, (Q,).
+
+        The rounding of the scores themselves is not part of the error.
+        """
+
+    @abstractmethod
+    def scores(self, queries: Float32Array, rows: Int64Array, rough: Float32Array) -> Float32Array:
+        """The scores of pairs: queries (N, W), rows (N,) of this block, rough scores (N,)."""
+
+
+@dataclass(frozen=True)
+class VectorBlock(SearchBlock):
+    """Vectors as they are.
+
+    Attributes:
+        first: The position of the first one.
+        vectors: (B, W).
+        longest: The length of the longest.
+        kept: Which of them count, (B,); None for all.
+        check: Is called before vectors are read.
+    """
+
+    first: int
+    vectors: Float32Array
+    longest: float
+    kept: BoolArray | None = None
+    check: Callable[[], None] = lambda: None
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def rough(self, queries: "RoughQueries", scores: torch.Tensor) -> torch.Tensor:
+        """Dot products of rounded vectors."""
+        self.check()
+        vectors, columns = torch.from_numpy(self.vectors), queries.vectors.T
+        for begin in range(0, len(vectors), _ROUNDED):
+            some = slice(begin, begin + _ROUNDED)
+            torch.mm(queries.rounded(vectors[some]), columns, out=scores[some])
+        return queries.error.mul(self.longest)
+
+    def scores(self, queries: Float32Array, rows: Int64Array, rough: Float32Array) -> Float32Array:
+        """Dot products."""
+        self.check()
+        found = np.empty(len(rows), np.float32)
+        for begin in range(0, len(rows), _SCORED):
+            some = slice(begin, begin + _SCORED)
+            pair = queries[some].astype(np.float64), self.vectors[rows[some]].astype(np.float64)
+            found[some] = np.einsum("nw,nw->n", *pair)
+        return found
+
+
+@dataclass(frozen=True)
+class ScoredBlock(SearchBlock):
+    """Vectors of which only scores are known.
+
+    Attributes:
+        first: The position of the first one.
+        size: How many there are.
+        of: From queries (Q, W) to their scores (Q, B).
+        kept: Which of them count, (B,); None for all.
+    """
+
+    exact: ClassVar[bool] = True
+    first: int
+    size: int
+    of: Callable[[torch.Tensor], torch.Tensor]
     kept: BoolArray | None = None
 
+    def __len__(self) -> int:
+        return self.size
 
-def dot_products(vectors: Float32Array) -> Callable[[torch.Tensor], torch.Tensor]:
-    """The scores of a block of plain vectors."""
-    matrix = torch.from_numpy(vectors)
-    return lambda queries: queries @ matrix.T
+    def rough(self, queries: "RoughQueries", scores: torch.Tensor) -> torch.Tensor:
+        """The scores, without an error."""
+        scores.copy_(self.of(queries.vectors).T)
+        return torch.zeros(len(queries.vectors))
+
+    def scores(self, queries: Float32Array, rows: Int64Array, rough: Float32Array) -> Float32Array:
+        """The same ones."""
+        return rough
+
+
+class RoughQueries:
+    """Queries in a number type, and the error of their products with vectors of length 1.
+
+    For q rounded to q' and x to x', |q x - q' x'| <= |q - q'| |x| + |q'| |x - x'|. Rounding changes
+    a number by at most `unit` of itself; sums in float32 add W roundings.
+
+    Args:
+        queries: (Q, W).
+        dtype: The number type.
+    """
+
+    def __init__(self, queries: torch.Tensor, dtype: torch.dtype) -> None:
+        self.vectors = queries.to(dtype)
+        self.unit = torch.finfo(dtype).eps / 2
+        kept = self.vectors.float()
+        sums = 2 * queries.shape[1] * torch.finfo(torch.float32).eps
+        self.error: torch.Tensor = torch.linalg.vector_norm(queries - kept, dim=1)
+        self.error += torch.linalg.vector_norm(kept, dim=1) * (self.unit + sums)
+        self._room = torch.empty(0, dtype=dtype)
+
+    def rounded(self, vectors: torch.Tensor) -> torch.Tensor:
+        """Vectors in the same number type, until the next ones are."""
+        if vectors.dtype == self.vectors.dtype:
+            return vectors
+        if self._room.numel() < vectors.numel():
+            self._room = torch.empty(vectors.numel(), dtype=self.vectors.dtype)
+        return self._room[: vectors.numel()].view(vectors.shape).copy_(vectors)
+
+
+def longest(vectors: Float32Array) -> float:
+    """The length of the longest vector, (B, W); a little more, for it is rounded."""
+    return 1.001 * float(torch.linalg.vector_norm(torch.from_numpy(vectors), dim=1).max())
 
 
 def top_k(
-    queries: Float32Array, blocks: Iterable[VectorBlock], k: int, keys: TieKeys
+    queries: Float32Array, blocks: Iterable[SearchBlock], k: int, keys: TieKeys
 ) -> list[tuple[Int64Array, Float32Array]]:
     """The k best positions of each query, the best first, and their scores; fewer if fewer count.
 
@@ -70,116 +202,149 @@ def top_k(
     results: list[tuple[Int64Array, Float32Array]] = []
     with WorkerPool(device, count) as pool:
         for begin in range(0, len(queries), QUERIES):
-            some = torch.from_numpy(np.ascontiguousarray(queries[begin : begin + QUERIES]))
-            best = [_Best(len(some), k, keys) for _ in range(count)]
+            some = np.ascontiguousarray(queries[begin : begin + QUERIES])
+            best = [_Best(some, k, keys) for _ in range(count)]
 
-            def search(
-                worker: int,
-                block: VectorBlock,
-                some: torch.Tensor = some,
-                best: list[_Best] = best,
-            ) -> None:
+            def search(worker: int, block: SearchBlock, best: list[_Best] = best) -> None:
                 with torch.inference_mode():
-                    scores = block.scores(some)
-                    if block.kept is not None:
-                        scores[:, torch.from_numpy(~block.kept)] = -torch.inf
-                    best[worker].add(block.first, scores)
+                    best[worker].look(block)
 
             pool.run(search, listed)
-            results += _Best.joined(best).results()
+            results += _Best.joined(best)
     return results
 
 
-class _Best:
-    """The best so far of each query; their order among themselves is settled at the end."""
+@dataclass(frozen=True)
+class _Candidates:
+    """Pairs of a query and a vector of a block, (N,) each, with the most that they may score."""
 
-    def __init__(self, count: int, k: int, keys: TieKeys) -> None:
+    block: SearchBlock
+    queries: Int64Array
+    rows: Int64Array
+    rough: Float32Array
+    most: Float32Array
+
+
+class _Best:
+    """The best so far of each query."""
+
+    def __init__(self, queries: Float32Array, k: int, keys: TieKeys) -> None:
         self.k = k
         self._keys = keys
-        self._scores = torch.empty(count, 0)
-        self._positions = torch.empty(count, 0, dtype=torch.int64)
+        self._queries = queries
+        self._rough = RoughQueries(torch.from_numpy(queries), rough_dtype())
+        self._room = torch.empty(0)
+        # What k different vectors score at least, and so the k-th best does.
+        self._least = torch.full((len(queries), k), -torch.inf)
+        self._waiting: list[_Candidates] = []
+        nothing = np.zeros(0, np.int64), np.zeros(0, np.float32)
+        self._scored: list[tuple[Int64Array, Float32Array]] = [nothing] * len(queries)
 
-    def add(self, first: int, scores: torch.Tensor) -> None:
-        """Takes the best of the scores of a block, (Q, B)."""
-        values, indices = largest(scores, self.k + 1)
-        if not bool((values < torch.inf).all()):  # NaN is not below it either
+    def look(self, block: SearchBlock) -> None:
+        """Takes what may be among the best of a block."""
+        if block.exact:
+            self._use(torch.float32)
+        while not self._take(block):
+            self._use(torch.float32)
+
+    def _take(self, block: SearchBlock) -> bool:
+        """The same; False, and nothing is taken, if rough products rule too little out."""
+        count = len(self._queries)
+        members = GROUP if len(block) >= 4 * self.k * GROUP else 1
+        groups = -(-len(block) // members)
+        # Vector n is in group n % groups, so that one pass over rows of numbers gives all the best.
+        scores = self._scores(groups * members)
+        error = block.rough(self._rough, scores[: len(block)]).unsqueeze(1)
+        scores[len(block) :] = -torch.inf
+        if block.kept is not None:
+            scores[: len(block)][torch.from_numpy(~block.kept)] = -torch.inf
+        peaks = scores.view(members, groups * count).amax(0).view(groups, count).T.float()
+        if not bool((peaks < torch.inf).all() & error.isfinite().all()):  # NaN is not below it
             raise InputError(
                 "a score is not a finite number; the vectors are damaged; build the index again "
                 "with --overwrite."
             )
-        # Trap: of equal scores at the end, which were taken is chance: keys must decide.
-        for row in _ties(values, self.k):
-            equal = torch.nonzero(scores[row] >= values[row, self.k - 1]).flatten()
-            chosen = self._chosen(scores[row, equal], equal + first)
-            values[row, : self.k], indices[row, : self.k] = (
-                scores[row, equal[chosen]],
-                equal[chosen],
-            )
-        self._merge(values[:, : self.k], indices[:, : self.k] + first)
+        lowest = peaks - error - self._rough.unit * peaks.abs()
+        least = torch.topk(torch.cat([self._least, lowest], dim=1), self.k).values
+        query, group = (self._most(peaks, error) >= least[:, -1:]).nonzero(as_tuple=True)
+        if len(query) > _ROUGH * self.k * count and self._rough.vectors.dtype != torch.float32:
+            return False
+        # Trap: not before, or the same vectors would count twice among the k.
+        self._least = least
+        places = (group * count + query).unsqueeze(1) + groups * count * torch.arange(members)
+        rough = scores.view(-1)[places].float()
+        most = self._most(rough, error[query])
+        hit, member = (most >= least[query, -1:]).nonzero(as_tuple=True)
+        found = query[hit], group[hit] + groups * member, rough[hit, member], most[hit, member]
+        self._waiting.append(_Candidates(block, *(each.numpy() for each in found)))
+        if sum(len(each.rows) for each in self._waiting) > _WAITING:
+            self._settle()
+        return True
+
+    def _most(self, rough: torch.Tensor, error: torch.Tensor) -> torch.Tensor:
+        """The most that scores may be; NaN, which reaches nothing, for those that do not count."""
+        return rough + error + self._rough.unit * rough.abs()
+
+    def _use(self, dtype: torch.dtype) -> None:
+        """Goes over to another number type."""
+        if self._rough.vectors.dtype != dtype:
+            self._rough = RoughQueries(torch.from_numpy(self._queries), dtype)
+
+    def _scores(self, rows: int) -> torch.Tensor:
+        """Room for the scores of a block, (rows, Q)."""
+        size, dtype = rows * len(self._queries), self._rough.vectors.dtype
+        if self._room.numel() < size or self._room.dtype != dtype:
+            self._room = torch.empty(size, dtype=dtype)
+        return self._room[:size].view(rows, len(self._queries))
 
     @staticmethod
-    def joined(several: "Sequence[_Best]") -> "_Best":
-        """The best of what several workers found."""
+    def joined(several: "Sequence[_Best]") -> list[tuple[Int64Array, Float32Array]]:
+        """The best of what several workers found, in order."""
         first, *others = several
-        with torch.inference_mode():
-            for other in others:
-                first._merge(other._scores, other._positions)
-        return first
+        least = torch.cat([each._least for each in several], dim=1)
+        first._least = torch.topk(least, first.k).values
+        for other in others:
+            first._waiting += other._waiting
+            first._scored = [
+                (np.concatenate([a[0], b[0]]), np.concatenate([a[1], b[1]]))
+                for a, b in zip(first._scored, other._scored, strict=True)
+            ]
+        first._settle()
+        return first._scored
 
-    def _merge(self, scores: torch.Tensor, positions: torch.Tensor) -> None:
-        scores = torch.cat([self._scores, scores], dim=1)
-        positions = torch.cat([self._positions, positions], dim=1)
-        if scores.shape[1] > self.k:
-            values, indices = torch.topk(scores, self.k + 1)
-            for row in _ties(values, self.k):
-                indices[row, : self.k] = self._chosen(scores[row], positions[row])
-            indices = indices[:, : self.k]
-            scores, positions = scores.gather(1, indices), positions.gather(1, indices)
-        self._scores, self._positions = scores, positions
+    def _settle(self) -> None:
+        """Scores what has waited, and keeps the best k of each query, in order."""
+        floor = self._least[:, -1].numpy()
+        counts = [len(positions) for positions, _ in self._scored]
+        queries = [np.repeat(np.arange(len(counts)), counts)]
+        positions = [each for each, _ in self._scored]
+        scores = [each for _, each in self._scored]
+        for each in self._waiting:
+            left = each.most >= floor[each.queries]
+            query, rows = each.queries[left], each.rows[left]
+            queries.append(query)
+            positions.append(rows + each.block.first)
+            scores.append(each.block.scores(self._queries[query], rows, each.rough[left]))
+        self._waiting = []
+        query, position = np.concatenate(queries), np.concatenate(positions)
+        score = np.concatenate(scores)
+        order = np.lexsort((-score, query))
+        ends = np.cumsum(np.bincount(query, minlength=len(counts)))[:-1]
+        self._scored = [
+            self._first(*each)
+            for each in zip(
+                np.split(position[order], ends), np.split(score[order], ends), strict=True
+            )
+        ]
 
-    def _chosen(self, scores: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-        """The indices of the k best of a query, the keys deciding."""
-        return torch.from_numpy(self._order(scores.numpy(), positions.numpy())[: self.k])
-
-    def _order(self, scores: Float32Array, positions: Int64Array) -> Int64Array:
-        keys = self._keys(positions)
-        order = sorted(range(len(scores)), key=lambda index: (-scores[index], keys[index]))
-        return np.array(order, np.int64)
-
-    def results(self) -> list[tuple[Int64Array, Float32Array]]:
-        """What is left, in order."""
-        found = []
-        for values, numbers in zip(self._scores.numpy(), self._positions.numpy(), strict=True):
-            real = values > -np.inf
-            scores, positions = values[real], numbers[real]
-            order = np.argsort(-scores, kind="stable")
-            if (np.diff(scores[order]) == 0).any():
-                order = self._order(scores, positions)
-            found.append((positions[order], scores[order]))
-        return found
-
-
-def _ties(values: torch.Tensor, k: int) -> list[int]:
-    """The queries whose k-th best score is not better than the next one."""
-    if values.shape[1] <= k:
-        return []
-    last = values[:, k - 1]
-    rows: list[int] = torch.nonzero((last == values[:, k]) & (last > -torch.inf)).flatten().tolist()
-    return rows
-
-
-def largest(scores: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The k largest of each row and where they are; all if there are fewer. (Q, B) to (Q, k)."""
-    rows, size = scores.shape
-    groups = size // GROUP
-    if groups < 4 * k:
-        return torch.topk(scores, min(k, size))
-    whole = groups * GROUP
-    # Number n is in group n % groups, so that one pass over rows of numbers gives all the best.
-    grouped = scores[:, :whole].reshape(rows, GROUP, groups)
-    best = torch.topk(grouped.amax(1), k, sorted=False).indices
-    members = best.unsqueeze(1) + groups * torch.arange(GROUP).view(1, GROUP, 1)
-    rest = torch.arange(whole, size).expand(rows, -1)
-    candidates = torch.cat([members.flatten(1), rest], dim=1)
-    values, indices = torch.topk(scores.gather(1, candidates), k)
-    return values, candidates.gather(1, indices)
+    def _first(
+        self, positions: Int64Array, scores: Float32Array
+    ) -> tuple[Int64Array, Float32Array]:
+        """The best k of those of a query, which are sorted by score: keys decide where it ties."""
+        if (scores[1 : self.k + 1] == scores[: self.k][: len(scores) - 1]).any():
+            tied = scores >= scores[min(self.k, len(scores)) - 1]
+            positions, scores = positions[tied], scores[tied]
+            keys = self._keys(positions)
+            order = sorted(range(len(scores)), key=lambda index: (-scores[index], keys[index]))
+            positions, scores = positions[order], scores[order]
+        return positions[: self.k], scores[: self.k]
