@@ -1,6 +1,9 @@
 """Rows that cannot be used: collected, then refused together or dropped and counted."""
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 from clozeworks.data.files.lines import FileNotes
 from clozeworks.errors import InputError
@@ -74,3 +77,42 @@ class BadRows:
             lines.append(f"  and {len(self.rows) - _SHOWN:,} more")
         lines.append("Fix them, or drop them with --skip-bad-rows.")
         raise InputError("\n".join(lines))
+
+
+class HasKind(Protocol):
+    """A row that can teach something."""
+
+    @property
+    def kind(self) -> str:
+        """What it can teach."""
+
+    @property
+    def source_location(self) -> str:
+        """Where it stands."""
+
+
+RowType = TypeVar("RowType", bound=HasKind)
+
+
+def of_one_kind(
+    rows: Sequence[RowType], kinds: Mapping[str, str], bad: BadRows
+) -> Sequence[RowType]:
+    """The rows of the most frequent kind; each other one is bad.
+
+    Args:
+        rows: Rows.
+        kinds: What a person calls each kind.
+        bad: Told of the others.
+    """
+    counts = Counter(row.kind for row in rows)
+    if len(counts) < 2:
+        return rows
+    usual = counts.most_common(1)[0][0]
+    for row in rows:
+        if row.kind != usual:
+            bad.add(
+                row.source_location,
+                f"this row has {kinds[row.kind]}, most have {kinds[usual]}; give it what the "
+                "others have",
+            )
+    return [row for row in rows if row.kind == usual]

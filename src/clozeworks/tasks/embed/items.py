@@ -16,13 +16,13 @@ Columns are found by name, never by their order. A column of positives or negati
 """
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from clozeworks.data.files.fields import is_number, json_type
-from clozeworks.data.labelled.bad_rows import BadRows
+from clozeworks.data.labelled.bad_rows import BadRows, of_one_kind
+from clozeworks.data.labelled.cells import numbers_of, texts_of
 from clozeworks.data.labelled.columns import LABEL_COLUMNS, TEXT_COLUMNS
 from clozeworks.data.labelled.items import NO_LABELS, Item, Role, wrong_text
 from clozeworks.data.labelled.labels import is_empty
@@ -103,7 +103,7 @@ class EmbedItem(Item):
         return (self.anchor, *self.others)
 
     @property
-    def names_of_texts(self) -> tuple[str, ...]:
+    def names_oftexts_of(self) -> tuple[str, ...]:
         """The anchor, its positive, and negatives."""
         return ("anchor", "positive", *("negative",) * (len(self.others) - 1))[: len(self.texts)]
 
@@ -146,7 +146,7 @@ class EmbedItem(Item):
         return {**self.inputs(), **known}
 
     @classmethod
-    def from_texts(cls, texts: Sequence[str], source_location: str = "") -> "EmbedItem":
+    def fromtexts_of(cls, texts: Sequence[str], source_location: str = "") -> "EmbedItem":
         """A text, with the others it is compared with."""
         return cls(texts[0], tuple(texts[1:]), source_location=source_location)
 
@@ -156,10 +156,10 @@ class EmbedItem(Item):
         anchor = row.get("anchor")
         if wrong := wrong_text(anchor, "anchor"):
             raise ValueError(wrong)
-        positives = _texts(row.get("positive"), "positive")
-        negatives = _texts(row.get("negative"), "negative")
+        positives = texts_of(row.get("positive"), "positive")
+        negatives = texts_of(row.get("negative"), "negative")
         for number in range(1, MOST_NEGATIVES + 1):
-            negatives += _texts(row.get(f"negative_{number}"), f"negative {number}")
+            negatives += texts_of(row.get(f"negative_{number}"), f"negative {number}")
         if negatives and not positives:
             raise ValueError(
                 "there is a negative and no positive; give one, or leave the negative out"
@@ -168,10 +168,10 @@ class EmbedItem(Item):
             if text == anchor or text in positives:
                 which = "anchor" if text == anchor else "positive"
                 raise ValueError(f"the {which} is also a negative; leave one of them out")
-        teacher = _numbers(row.get("teacher"))
+        teacher = _teacher(row.get("teacher"))
         cell, group = row.get("label"), row.get("group")
         if isinstance(cell, list):
-            teacher, cell = _numbers(cell), None
+            teacher, cell = _teacher(cell), None
         documents = len(positives) + len(negatives)
         if teacher and documents and len(teacher) not in (documents, documents - 1):
             raise ValueError(
@@ -203,19 +203,10 @@ class EmbedItem(Item):
         cells = [item.label for item in rows if item.label is not None]
         if cells:
             rows = _labelled(rows, cells, reading, bad)
-        kinds = Counter(item.kind for item in rows)
-        if len(kinds) > 1 and kinds.keys() != {"pairs", "tuples"}:
-            usual = kinds.most_common(1)[0][0]
-            for item in rows:
-                if item.kind != usual:
-                    bad.add(
-                        item.source_location,
-                        f"this row has {KINDS[item.kind]}, most have {KINDS[usual]}; give it what "
-                        "the others have",
-                    )
-            rows = [item for item in rows if item.kind == usual]
-        kind = "tuples" if "tuples" in kinds else next(iter(kinds), NO_LABELS)
-        return rows, kind
+        if {item.kind for item in rows} == {"pairs", "tuples"}:
+            return rows, "tuples"
+        kept = of_one_kind(rows, KINDS, bad)
+        return kept, kept[0].kind if kept else NO_LABELS
 
     @classmethod
     def described_labels(cls, has_column: bool, kind: str) -> str:
@@ -269,26 +260,10 @@ def _labelled(
     return kept
 
 
-def _texts(cell: Any, what: str) -> tuple[str, ...]:
-    """The texts of a cell: none, one, or a list of them."""
-    if cell is None or cell == "" or cell == []:
-        return ()
-    cells = cell if isinstance(cell, list | tuple) else [cell]
-    for text in cells:
-        if wrong := wrong_text(text, what):
-            raise ValueError(wrong)
-    return tuple(cells)
-
-
-def _numbers(cell: Any) -> tuple[float, ...]:
-    """The numbers of a cell that holds a list of them."""
-    if cell is None or cell == "":
-        return ()
-    if not isinstance(cell, list) or not all(
-        is_number(value) and not isinstance(value, bool) and math.isfinite(float(value))
-        for value in cell
-    ):
+def _teacher(cell: Any) -> tuple[float, ...]:
+    """The numbers of a teacher: a vector, or a score for each text."""
+    if not is_empty(cell) and not isinstance(cell, list):
         raise ValueError(
             f"the teacher is {json_type(cell)}; it must be a list of finite numbers; correct it"
         )
-    return tuple(float(value) for value in cell)
+    return numbers_of(cell, "teacher's number")

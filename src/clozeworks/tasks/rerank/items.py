@@ -13,15 +13,14 @@ Columns are found by name. A column of documents, positives or negatives may hol
 first stage scored may stand beside it (`first_stage`): its order is measured, too.
 """
 
-import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from clozeworks.data.files.fields import is_number, json_type
+from clozeworks.data.files.fields import is_number
 from clozeworks.data.files.tables import TABLE_SUFFIXES
-from clozeworks.data.labelled.bad_rows import BadRows
+from clozeworks.data.labelled.bad_rows import BadRows, of_one_kind
+from clozeworks.data.labelled.cells import numbers_of, texts_of
 from clozeworks.data.labelled.columns import LABEL_COLUMNS
 from clozeworks.data.labelled.items import NO_LABELS, Item, Role, wrong_text
 from clozeworks.data.labelled.labels import is_empty
@@ -168,11 +167,11 @@ class RerankItem(Item):
         if wrong := wrong_text(row.get("query"), "query"):
             raise ValueError(wrong)
         query, label = str(row["query"]), row.get("label")
-        documents = _texts(row.get("document"), "document")
-        positives = _texts(row.get("positive"), "positive")
-        negatives = _texts(row.get("negative"), "negative")
+        documents = texts_of(row.get("document"), "document", required=True)
+        positives = texts_of(row.get("positive"), "positive")
+        negatives = texts_of(row.get("negative"), "negative")
         for number in range(1, MOST_NEGATIVES + 1):
-            negatives += _texts(row.get(f"negative_{number}"), f"negative {number}")
+            negatives += texts_of(row.get(f"negative_{number}"), f"negative {number}")
         if negatives and not positives:
             # A column of documents beside negatives holds what is right.
             positives, documents = documents, ()
@@ -181,8 +180,8 @@ class RerankItem(Item):
             raise ValueError(f"the {what} is empty; give it one")
         if twice := {*positives} & {*negatives}:
             raise ValueError(f"{min(twice)!r:.60} is a positive and a negative; leave one out")
-        first_stage = _numbers(row.get("first_stage"), "first stage's score")
-        teacher = _numbers(row.get("teacher"), "teacher's score")
+        first_stage = numbers_of(row.get("first_stage"), "first stage's score")
+        teacher = numbers_of(row.get("teacher"), "teacher's score")
         if documents:
             kind = "row" if isinstance(row.get("document"), str) else "lists"
             item = cls(query, documents, None if is_empty(label) else label, kind=kind)
@@ -190,7 +189,7 @@ class RerankItem(Item):
             documents = (*positives, *negatives)
             right = (*(1.0,) * len(positives), *(0.0,) * len(negatives))
             if not teacher and not is_empty(label):  # beside a positive only a teacher's
-                teacher = _numbers(label, "label")
+                teacher = numbers_of(label, "label")
             kind = ("margins" if teacher else "tuples") if negatives else "pairs"
             item = cls(query, documents, right, kind=kind)
         _check_counts(item, teacher, first_stage, len(positives))
@@ -216,18 +215,8 @@ class RerankItem(Item):
                 kept.append(_settled(item, as_kind))
             except ValueError as error:
                 bad.add(item.source_location, str(error))
-        kinds = Counter(item.kind for item in kept)
-        if len(kinds) > 1:
-            usual = kinds.most_common(1)[0][0]
-            for item in kept:
-                if item.kind != usual:
-                    bad.add(
-                        item.source_location,
-                        f"this row has {KINDS[item.kind]}, most have {KINDS[usual]}; give it what "
-                        "the others have",
-                    )
-            kept = [item for item in kept if item.kind == usual]
-        return kept, kept[0].kind if kept else NO_LABELS
+        alike = of_one_kind(kept, KINDS, bad)
+        return alike, alike[0].kind if alike else NO_LABELS
 
     @classmethod
     def described_labels(cls, has_column: bool, kind: str) -> str:
@@ -240,7 +229,7 @@ def _settled(item: RerankItem, as_kind: str) -> RerankItem:
     if item.kind == "lists":
         if item.label is None and not item.teacher:
             return replace(item, kind=NO_LABELS)
-        label = None if item.label is None else _numbers(item.label, "label")
+        label = None if item.label is None else numbers_of(item.label, "label")
         if label is not None and len(label) != len(item.documents):
             raise ValueError(
                 f"there are {len(item.documents):,} documents and {len(label):,} labels; each "
@@ -256,7 +245,7 @@ def _settled(item: RerankItem, as_kind: str) -> RerankItem:
     if as_kind == "judged":
         label = (_TRUTH[str(item.label).strip().lower()],)
         return replace(item, label=label, kind="scores" if item.teacher else "judged")
-    return replace(item, label=_numbers(item.label, "label"), kind="scores")
+    return replace(item, label=numbers_of(item.label, "label"), kind="scores")
 
 
 def _check_counts(
@@ -280,28 +269,3 @@ def _check_counts(
             f"there are {count:,} documents and {len(teacher):,} scores of the teacher; each "
             "document needs one; correct them"
         )
-
-
-def _texts(cell: Any, what: str) -> tuple[str, ...]:
-    """The texts of a cell: none, one, or a list of them."""
-    if cell is None or cell == []:
-        return ()
-    cells = cell if isinstance(cell, list | tuple) else [cell]
-    for text in cells:
-        if wrong := wrong_text(text, what):
-            if cell == "" and what != "document":  # an empty cell of a table
-                return ()
-            raise ValueError(wrong)
-    return tuple(cells)
-
-
-def _numbers(cell: Any, what: str) -> tuple[float, ...]:
-    """The numbers of a cell: one, or a list of them."""
-    if is_empty(cell):
-        return ()
-    cells = cell if isinstance(cell, list | tuple) else [cell]
-    for value in cells:
-        if not is_number(value) or not math.isfinite(float(value)):
-            shown = repr(value) if isinstance(value, str) else json_type(value)
-            raise ValueError(f"the {what} is {shown:.60}; it must be a finite number; correct it")
-    return tuple(float(value) for value in cells)

@@ -65,7 +65,8 @@ def test_several_positives_are_rows_of_one_group(tmp_path):
         ({"anchor": "", "positive": "b"}, "the anchor is empty"),
         ({"anchor": "a", "negative": "b"}, "there is a negative and no positive"),
         ({"anchor": "a", "positive": 3}, "the positive is a number"),
-        ({"anchor": "a", "teacher": ["x"]}, "must be a list of finite numbers"),
+        ({"anchor": "a", "teacher": ["x"]}, "the teacher's number is 'x'; it must be a finite"),
+        ({"anchor": "a", "teacher": 0.5}, "is a number; it must be a list of finite numbers"),
     ],
 )
 def test_rows_that_cannot_be_used(tmp_path, row, words):
@@ -77,6 +78,15 @@ def test_rows_of_several_kinds_are_told(tmp_path):
     rows = [{"anchor": "a", "positive": "b"}, {"anchor": "c", "positive": "d"}, {"anchor": "e"}]
     with pytest.raises(InputError, match="this row has texts alone, most have pairs of texts"):
         read(tmp_path, rows)
+
+
+def test_dropped_rows_do_not_count_for_the_kind(tmp_path):
+    rows = [{"anchor": f"a {n}", "teacher": [0.5, 1.0]} for n in range(3)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, [
+        {"anchor": "a", "positive": "b", "negative": "c"}, *rows])))  # fmt: skip
+    bad = BadRows(skip=True)
+    found = read_items(tmp_path / "rows.jsonl", EmbedItem, Reading(), bad=bad)
+    assert (found.kind, len(found.items), len(bad.rows)) == ("vectors", 3, 1)
 
 
 def test_a_score_that_is_no_number(tmp_path):
