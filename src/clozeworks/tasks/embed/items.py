@@ -103,7 +103,7 @@ class EmbedItem(Item):
         return (self.anchor, *self.others)
 
     @property
-    def names_oftexts_of(self) -> tuple[str, ...]:
+    def names_of_texts(self) -> tuple[str, ...]:
         """The anchor, its positive, and negatives."""
         return ("anchor", "positive", *("negative",) * (len(self.others) - 1))[: len(self.texts)]
 
@@ -146,7 +146,7 @@ class EmbedItem(Item):
         return {**self.inputs(), **known}
 
     @classmethod
-    def fromtexts_of(cls, texts: Sequence[str], source_location: str = "") -> "EmbedItem":
+    def from_texts(cls, texts: Sequence[str], source_location: str = "") -> "EmbedItem":
         """A text, with the others it is compared with."""
         return cls(texts[0], tuple(texts[1:]), source_location=source_location)
 
