@@ -210,6 +210,8 @@ class Task(Objective, Generic[ItemType, AnswerType]):
     """What rows of several kinds teach, for the help of fine-tuning: what I have, what I get."""
     usual_batch_size: ClassVar[int] = 32
     """Items of a step."""
+    kinds_from_rows: ClassVar[frozenset[str]] = frozenset()
+    """Settings whose kind follows from the rows where a recipe does not name it."""
     can_augment: ClassVar[bool] = True
     """Whether texts may change while what is right stays."""
     can_truncate: ClassVar[bool] = False
@@ -240,6 +242,11 @@ class Task(Objective, Generic[ItemType, AnswerType]):
         `loss_of_vectors`.
         """
         return self.texts_apart
+
+    @property
+    def knows_words(self) -> bool:
+        """Whether its examples say where words begin."""
+        return False
 
     @property
     def guide(self) -> str:
@@ -663,6 +670,11 @@ class LabelSetTask(Task[ItemType, AnswerType]):
     def settings(self) -> Mapping[str, Any]:
         """Labels as published configs state them."""
         return published_labels(self.labels)
+
+
+def with_kind(settings: Mapping[str, Any], name: str, usual: str) -> dict[str, Any]:
+    """Settings of which the table with a name has a kind: its own, or the usual one."""
+    return {**settings, name: {"kind": usual, **(settings.get(name) or {})}}
 
 
 def task_class(kind: str, where: str = "task") -> "type[Task[Any, Any]]":

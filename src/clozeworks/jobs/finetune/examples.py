@@ -21,6 +21,7 @@ from clozeworks.rng import RandomStream
 from clozeworks.tasks.spans.windows import by_item
 from clozeworks.tasks.task import Task
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
+from clozeworks.text.words import word_starts
 
 # Items whose lengths are looked at to know how many make a step.
 _LOOKED_AT = 1_000
@@ -77,6 +78,7 @@ class TaskExamples(Examples):
         self.guided: GuideVectors | None = None
         limit = task.windows.limit(max_length)
         self.longest = limit if limit is not None else 1 << 30
+        self._starts = word_starts(tokenizer) if task.knows_words else None
 
     @cached_property
     def mean_length(self) -> float:
@@ -121,7 +123,7 @@ class TaskExamples(Examples):
             ids=ids,
             types=_joined([window.encoded.types for window in windows]),
             special=_joined([window.encoded.special for window in windows]).astype(np.bool_),
-            word_starts=np.zeros(len(ids), np.bool_),
+            word_starts=np.zeros(len(ids), np.bool_) if self._starts is None else self._starts[ids],
             lengths=np.array([len(window) for window in windows], np.int64),
             epochs=np.full(len(windows), epoch, np.int64),
             indices=own * _MOST_WINDOWS + number % _MOST_WINDOWS,

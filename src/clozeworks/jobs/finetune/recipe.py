@@ -118,7 +118,14 @@ class FinetuneRecipe:
         if "standardization" in self.task:
             rule, advice = "it follows from the data", f"{leave_out}, or set task.standardize"
             raise SettingError("task.standardization", SET, rule, advice)
-        settings = {key: value for key, value in self.task.items() if key != "kind"}
+        settings = {
+            key: value
+            for key, value in self.task.items()
+            if key != "kind"
+            and not (
+                key in task.kinds_from_rows and isinstance(value, dict) and "kind" not in value
+            )
+        }
         config.read_fields(task, settings, "task")
         only = "only text_to_text mixes tasks", "only the answers of text_to_text are texts"
         for name, value, fits, why in (

@@ -38,7 +38,7 @@ from clozeworks.core.loss import Loss
 from clozeworks.core.model import Model
 from clozeworks.data.labelled.items import Item, ItemLocations
 from clozeworks.errors import InputError, SettingError
-from clozeworks.objectives.batch import BatchBuilder, Vocabularies
+from clozeworks.objectives.batch import BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.rng import RandomStream
 from clozeworks.spec import spec
 from clozeworks.tasks.embed.items import KINDS, EmbedItem
@@ -56,6 +56,7 @@ from clozeworks.tasks.task import (
     Target,
     Task,
     TaskData,
+    with_kind,
 )
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 from clozeworks.wording import counted
@@ -120,6 +121,7 @@ class Embed(Task[EmbedItem, Embedded]):
     texts_apart: ClassVar[bool] = True
     usual_epochs: ClassVar[float] = 1.0
     usual_batch_size: ClassVar[int] = 64
+    kinds_from_rows: ClassVar[frozenset[str]] = frozenset({"loss"})
     teaches: ClassVar[Mapping[str, str]] = {
         "query, document (anchor, positive)": "multiple_negatives_ranking",
         "the same with negative, or negative_1, negative_2 …": "the same, with hard negatives",
@@ -127,7 +129,7 @@ class Embed(Task[EmbedItem, Embedded]):
         "sentence1, sentence2, label of 0 or 1": "contrast",
         "premise, hypothesis, label": "softmax_nli",
         "text, label": "pairs of one label, ranked",
-        "text": "each text and itself, ranked (SimCSE)",
+        "text": "each text and itself, ranked (SimCSE); or task.loss.kind=tsdae",
         "text, teacher (a vector)": "vector_distillation",
         "query, positive, negative, teacher (scores)": "margin_mse, or list_kl",
     }
@@ -170,12 +172,7 @@ class Embed(Task[EmbedItem, Embedded]):
     def prepare(cls, settings: Mapping[str, Any], data: TaskData) -> Prepared:
         """The task with the loss that suits the rows, and rows that suit the loss."""
         kind = data.train.kind
-        chosen = dict(settings)
-        if "loss" not in chosen or chosen["loss"] is None:
-            if kind not in USUAL_LOSSES:
-                rule = f"the rows hold {KINDS[kind]}, and no loss is usual for them"
-                raise SettingError("loss", None, rule, "name one: task.loss.kind=…")
-            chosen["loss"] = {"kind": USUAL_LOSSES[kind]}
+        chosen = with_kind(settings, "loss", USUAL_LOSSES[kind])
         task: Embed = settings_reader.read(Task, chosen, "task")
         loss = task.loss
         assert loss is not None
@@ -190,10 +187,11 @@ class Embed(Task[EmbedItem, Embedded]):
             raise SettingError("loss.kind", registry.kind(type(loss)), rule, advice)
         train: Sequence[EmbedItem] = data.train.items
         messages = [f"The rows hold {KINDS[kind]}: the loss is {registry.kind(type(loss))}."]
-        train, more = _rows_for(train, kind)
+        train, more = _rows_for(train, kind, rebuilt=loss.rebuilds)
         dev, about_dev = _measurable(data.dev.items)
         own = data.model.pooling
-        pooling = task.pooling or tuple(own.modes)
+        usual = () if own.stated else loss.usual_pooling
+        pooling = task.pooling or usual or tuple(own.modes)
         steps = own.steps if task.steps is None and pooling == own.modes else task.steps or ()
         task = replace(task, pooling=pooling, steps=steps)
         loss = loss.settled_by(train).fitted_to(task.width(data.model.blueprint))
@@ -246,6 +244,20 @@ class Embed(Task[EmbedItem, Embedded]):
         return self.loss is not None and self.loss.in_batch
 
     @property
+    def loss_over_step(self) -> bool:
+        """Whether vectors are compared; none are where texts are written again."""
+        return not self._rebuilds
+
+    @property
+    def knows_words(self) -> bool:
+        """Whether words are deleted."""
+        return self._rebuilds
+
+    @property
+    def _rebuilds(self) -> bool:
+        return self.loss is not None and self.loss.rebuilds
+
+    @property
     def guide(self) -> str:
         """The guide of the loss."""
         return "" if self.loss is None else self.loss.guided_by
@@ -259,11 +271,15 @@ class Embed(Task[EmbedItem, Embedded]):
         """The chain that makes vectors, where it has weights, and what the loss learns itself."""
         chain = self.chain
         heads: dict[str, HeadSpec] = {SENTENCE: chain} if chain.steps or chain.has_weights else {}
-        return heads if self.loss is None else heads | self.loss.heads(self.width(blueprint))
+        return (
+            heads
+            if self.loss is None
+            else heads | self.loss.heads(self.width(blueprint), blueprint)
+        )
 
     def required_heads(self, available: Collection[str]) -> frozenset[str]:
-        """None."""
-        return frozenset()
+        """Those that its loss learns with."""
+        return frozenset() if self.loss is None else self.loss.required_heads
 
     # From items to vectors.
 
@@ -301,9 +317,13 @@ class Embed(Task[EmbedItem, Embedded]):
         return several
 
     def collate(self, builder: BatchBuilder, rng: RandomStream, source: Vocabularies) -> None:
-        """States what is known of each text."""
+        """States what is known of each text; or damages it, and asks for all of it."""
         assert builder.clean.labels is not None
-        builder.targets[self.name] = {KNOWN: builder.clean.labels}
+        if self._rebuilds:
+            assert self.loss is not None
+            builder.targets[self.name] = self.loss.damage(builder, rng.stream(self.name))
+        else:
+            builder.targets[self.name] = {KNOWN: builder.clean.labels}
 
     def logits(
         self, model: Model, hidden_states: Tensor, layout: Layout, positions: Tensor | None = None
@@ -320,6 +340,12 @@ class Embed(Task[EmbedItem, Embedded]):
         """What the vectors of a step cost."""
         assert self.loss is not None
         return Loss({self.name: self.loss.cost(model, vectors, StepTexts.of(known[KNOWN]))})
+
+    def batch_loss(self, model: Model, tensors: BatchTensors) -> Loss:
+        """What texts cost that are written again from their vectors."""
+        assert self.loss is not None
+        vectors = self.outputs(model, tensors)
+        return Loss({self.name: self.loss.rebuilt(model, vectors, tensors.targets[self.name])})
 
     # Answers.
 
@@ -403,8 +429,12 @@ def _key(text: str) -> float:
     return float(int.from_bytes(digest, "little") >> (64 - _KEY_BITS))
 
 
-def _rows_for(items: Sequence[EmbedItem], kind: str) -> tuple[Sequence[EmbedItem], tuple[str, ...]]:
+def _rows_for(
+    items: Sequence[EmbedItem], kind: str, *, rebuilt: bool
+) -> tuple[Sequence[EmbedItem], tuple[str, ...]]:
     """Rows that a loss can learn from: of texts alone each with itself, of classes pairs."""
+    if rebuilt:
+        return items, ("Each text is written again from the vector of what is left of it (TSDAE).",)
     if kind == "texts":
         rows = [replace(item, others=(item.anchor,)) for item in items]
         return rows, ("Each text is compared with itself, read with other dropout (SimCSE).",)

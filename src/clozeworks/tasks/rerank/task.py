@@ -52,6 +52,7 @@ from clozeworks.tasks.task import (
     Target,
     Task,
     TaskData,
+    with_kind,
 )
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 from clozeworks.wording import counted
@@ -139,6 +140,7 @@ class Rerank(Task[RerankItem, Reranked]):
     can_truncate: ClassVar[bool] = True
     can_augment: ClassVar[bool] = False
     texts_apart: ClassVar[bool] = True
+    kinds_from_rows: ClassVar[frozenset[str]] = frozenset({"loss"})
     python_usage: ClassVar[str] = 'outputs = model.rerank("a query", ["a document", "another"])'
 
     # The field is a person's word; objectives have a method of this name (`batch_loss` calls it).
@@ -162,9 +164,7 @@ class Rerank(Task[RerankItem, Reranked]):
         """The task with the loss that suits the rows, and rows that suit the loss."""
         kind, train = data.train.kind, list(data.train.items)
         _check_learnable(kind, train)
-        chosen = dict(settings)
-        if chosen.get("loss") is None:
-            chosen["loss"] = {"kind": USUAL_LOSSES[kind]}
+        chosen = with_kind(settings, "loss", USUAL_LOSSES[kind])
         task: Rerank = settings_reader.read(Task, chosen, "task")
         assert task.loss is not None
         if kind not in task.loss.takes:

@@ -229,10 +229,8 @@ def test_weights_of_tokens_are_for_embed_alone(start):
 
 def test_settings_of_the_usual_loss_need_no_kind(start, tmp_path):
     result = taught(start, ROWS["pairs"], tmp_path / "run", loss={"scale": 30.0})
-    recipe = json.loads((tmp_path / "run" / "seed-0" / "run.json").read_text())
-    assert recipe["task"]["loss"] == {"scale": 30.0}
     assert result.load().embed(["the cat"]).shape == (1, 32)
-    with pytest.raises(ClozeworksError, match="task.loss is 'scael'.*Did you mean 'scale'"):
+    with pytest.raises(ClozeworksError, match=r"task\.loss is 'scael'.*Did you mean 'scale'"):
         taught(start, ROWS["pairs"], tmp_path / "wrong", loss={"scael": 30.0})
-    with pytest.raises(ClozeworksError, match="task.loss is 5; it must be a table with a kind"):
+    with pytest.raises(ClozeworksError, match=r"task\.loss is 5; it must be a table with a kind"):
         taught(start, ROWS["pairs"], tmp_path / "wrong", loss=5)

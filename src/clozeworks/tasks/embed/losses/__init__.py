@@ -10,14 +10,14 @@ summed over rows and computed in float32.
 | pairs with 0 or 1 | `Contrast` |
 | pairs with a class | `SoftmaxNLI` |
 | texts with a class | `MultipleNegativesRanking`, on pairs of one class |
-| texts alone | `MultipleNegativesRanking`, on a text and itself (SimCSE) |
+| texts alone | `MultipleNegativesRanking`, on a text and itself (SimCSE); or `TSDAE` |
 | texts with a vector | `VectorDistillation` |
 | queries and documents with scores | `MarginMSE` |
 
 Shapes: B texts of a step, A rows, M hard negatives, W width.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -26,8 +26,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.loss import LossTerm
+from clozeworks.objectives.batch import BatchBuilder, TargetArrays
+from clozeworks.rng import RandomStream
 from clozeworks.spec import Slot
 
 HEAD = "embedding_loss"
@@ -96,9 +99,24 @@ class EmbeddingLoss(Slot):
     """The kinds of rows it can learn from."""
     in_batch: ClassVar[bool] = False
     """Whether the texts of other rows are negatives, so that no text may stand in a step twice."""
+    rebuilds: ClassVar[bool] = False
+    """Whether each text is written again from its own vector (`damage`, `rebuilt`), and nothing is
+    compared (`cost`)."""
+    usual_pooling: ClassVar[tuple[str, ...]] = ()
+    """How tokens become a vector where nobody says it; as for all models if empty."""
+    required_heads: ClassVar[frozenset[str]] = frozenset()
+    """The heads of the family that it learns with."""
 
     def cost(self, model: Any, vectors: Tensor, texts: StepTexts) -> LossTerm:
         """What vectors cost, (B, W) in float32; the model is for what a loss has learned itself."""
+        raise NotImplementedError
+
+    def damage(self, builder: BatchBuilder, rng: RandomStream) -> TargetArrays:
+        """Shows less of the texts of a batch, and says what is predicted, where it rebuilds."""
+        raise NotImplementedError
+
+    def rebuilt(self, model: Any, vectors: Tensor, targets: Mapping[str, Tensor]) -> LossTerm:
+        """What texts cost that are written again from their vectors, where it rebuilds."""
         raise NotImplementedError
 
     @property
@@ -126,8 +144,8 @@ class EmbeddingLoss(Slot):
         """The label of a row as a number."""
         return 0.0 if label is None or isinstance(label, str) else float(label)
 
-    def heads(self, width: int) -> dict[str, HeadSpec]:
-        """What it learns beside the model and is left out afterwards, for vectors of a width."""
+    def heads(self, width: int, blueprint: Blueprint) -> dict[str, HeadSpec]:
+        """What it learns beside a model and is left out afterwards, for vectors of a width."""
         return {}
 
 

@@ -15,6 +15,7 @@ from typing import Annotated, Any, ClassVar
 import torch
 from torch import Tensor
 
+from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.loss import LossTerm
 from clozeworks.errors import SettingError
@@ -72,9 +73,9 @@ class Matryoshka(EmbeddingLoss):
         """As the loss inside."""
         return self.loss.number_of(label)
 
-    def heads(self, width: int) -> dict[str, HeadSpec]:
+    def heads(self, width: int, blueprint: Blueprint) -> dict[str, HeadSpec]:
         """A loss that learns something itself sees one width only."""
-        if heads := self.loss.heads(width):
+        if heads := self.loss.heads(width, blueprint):
             rule = "it learns a layer for vectors of one width"
             raise SettingError("loss.loss.kind", next(iter(heads)), rule, "use another loss")
         return {}

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
+from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.layers.embeddings import Embeddings
 from clozeworks.core.loss import LossTerm
@@ -63,7 +64,7 @@ class MultipleNegativesRanking(EmbeddingLoss):
             rule = f"{min(one)} has no positive, so it cannot have a sum of its own"
             raise SettingError("partition", self.partition, rule, "use 'joint', or leave it out")
 
-    def heads(self, width: int) -> dict[str, HeadSpec]:
+    def heads(self, width: int, blueprint: Blueprint) -> dict[str, HeadSpec]:
         """The scale, if it is learned."""
         return {HEAD: LearnedScale()} if self.learned_scale else {}
 

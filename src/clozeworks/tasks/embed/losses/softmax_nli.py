@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.layers.embeddings import Embeddings
 from clozeworks.core.loss import LossTerm
@@ -65,7 +66,7 @@ class SoftmaxNLI(EmbeddingLoss):
         """The number of a class."""
         return float(self.labels.index(str(label)))
 
-    def heads(self, width: int) -> dict[str, HeadSpec]:
+    def heads(self, width: int, blueprint: Blueprint) -> dict[str, HeadSpec]:
         """The classifier."""
         read = (4 if self.product else 3) * width
         return {HEAD: PairClasses(count=max(1, len(self.labels)), width=read)}

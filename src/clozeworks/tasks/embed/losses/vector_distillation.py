@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
 
+from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.layers.embeddings import Embeddings
 from clozeworks.core.loss import LossTerm
@@ -52,7 +53,7 @@ class VectorDistillation(EmbeddingLoss):
         """With the width of the teacher."""
         return replace(self, width=len(items[0].teacher))
 
-    def heads(self, width: int) -> dict[str, HeadSpec]:
+    def heads(self, width: int, blueprint: Blueprint) -> dict[str, HeadSpec]:
         """A projection where the widths differ."""
         if self.width is None or self.width == width:
             return {}
