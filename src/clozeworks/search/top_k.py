@@ -259,7 +259,7 @@ class _Best:
         if block.kept is not None:
             scores[: len(block)][torch.from_numpy(~block.kept)] = -torch.inf
         peaks = scores.view(members, groups * count).amax(0).view(groups, count).T.float()
-        if not bool((peaks < torch.inf).all() & error.isfinite().all()):  # NaN is not below it
+        if not bool((peaks + error < torch.inf).all()):  # NaN is not below it either
             raise InputError(
                 "a score is not a finite number; the vectors are damaged; build the index again "
                 "with --overwrite."
@@ -271,6 +271,8 @@ class _Best:
             return False
         # Trap: not before, or the same vectors would count twice among the k.
         self._least = least
+        if not len(query):
+            return True
         places = (group * count + query).unsqueeze(1) + groups * count * torch.arange(members)
         rough = scores.view(-1)[places].float()
         most = self._most(rough, error[query])
