@@ -38,7 +38,8 @@ def prepare(folder, language):
         {**row, "negative": deny.format(things[(n + 3) % 10]) + str(n)}
         for n, row in enumerate(rows)
     ]
-    for name, several in (("pairs", rows), ("triplets", triplets)):
+    alone = [{"text": text} for text in texts]
+    for name, several in (("pairs", rows), ("triplets", triplets), ("texts", alone)):
         lines = [json.dumps(row, ensure_ascii=False) for row in several]
         (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     with (folder / "sts.csv").open("w", encoding="utf-8", newline="") as file:
@@ -53,3 +54,4 @@ def prepare(folder, language):
 def followed(folder, names):
     assert names["vectors"].shape == (2, 32)
     assert (folder / "nested" / "model" / "modules.json").exists()
+    assert (folder / "rebuilt" / "model" / "modules.json").exists()
