@@ -8,7 +8,8 @@ Then the memory that searching 10 times as many vectors takes, and the rate at w
 built, beside that of `embed` alone.
 
 The last line is the number of queries with the lowest ratio of CPU times to `cos_sim`;
-`memory_ratio` is the own memory of searching 10 times as many vectors, by that of searching them.
+`memory_ratio` is the memory of a program that searches 10 times as many vectors, without what is
+mapped, by that of one that searches them.
 
     python benchmarks/search.py [--quick] [--model FOLDER] [--repeats 7] [--threads 2]
 """
@@ -135,7 +136,7 @@ def measured(
 
 
 def memory(place: Path, count: int, options: argparse.Namespace) -> float:
-    """Prints the memory of two indexes; what the large one takes, by what the small one does."""
+    """Prints the memory of two indexes; that of the large one by that of the small one."""
     own = []
     random_index(place / "large", 10 * count)
     for name, size in (("index", count), ("large", 10 * count)):
@@ -143,7 +144,7 @@ def memory(place: Path, count: int, options: argparse.Namespace) -> float:
         command += ["--threads", str(options.threads)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         found = json.loads(done.stdout)
-        own.append(found["own"])
+        own.append(found["before"] + found["own"])
         print(
             f"searching {size:,} vectors: {found['own']:.0f} MB of its own above the "
             f"{found['before']:.0f} MB of an open program; {found['mapped']:.0f} MB mapped"
