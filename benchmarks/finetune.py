@@ -16,10 +16,6 @@ import argparse
 import csv
 import gzip
 import json
-import os
-import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -28,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from measuring import made_up_words, matmul_peak, most_memory
+from measuring import compare_sides, made_up_words, measured_apart, most_memory
 
 ITEMS, RATE = 32, 5e-5
 
@@ -74,55 +70,34 @@ def compare(options: argparse.Namespace) -> None:
     import torch
 
     torch.set_num_threads(options.threads)
-    found: dict[str, list[dict[str, float]]] = {name: [] for name in MEASURES}
-    peaks = []
-    for turn in range(options.repeats):
-        for name in MEASURES if turn % 2 else reversed(MEASURES):
-            peaks.append(matmul_peak())
-            found[name].append(measure(name, options))
-
-    def median(name: str, key: str) -> float:
-        return statistics.median(each[key] for each in found[name])
-
+    sides = compare_sides(MEASURES, lambda side: measure(side, options), options.repeats)
     print(f"{options.rows:,} rows, {ITEMS} a step, {options.repeats} repetitions")
-    print(f"matmul peak: {statistics.median(peaks) / 1e9:.0f} Gflop/s")
+    print(f"matmul peak: {sides.peak:.0f} Gflop/s")
     print(f"{'':20}{'rows/s':>10}{'training':>10}{'MB at the peak':>16}{'dev accuracy':>14}")
     for name in MEASURES:
         print(
-            f"{name:20}{median(name, 'speed'):10.1f}{median(name, 'training'):10.1f}"
-            f"{median(name, 'memory'):16,.0f}{median(name, 'accuracy'):14.3f}"
+            f"{name:20}{sides.median(name):10.1f}{sides.median(name, 'training'):10.1f}"
+            f"{sides.median(name, 'memory'):16,.0f}{sides.median(name, 'accuracy'):14.3f}"
         )
-
-    def ratio(name: str, key: str) -> float:
-        return median("ours", key) / median(name, key)
-
     for name in list(MEASURES)[1:]:
         print(
-            f"ratio to {name}: {ratio(name, 'speed'):.2f} end to end, "
-            f"{ratio(name, 'training'):.2f} training alone"
+            f"ratio to {name}: {sides.ratio('speed', name):.2f} end to end, "
+            f"{sides.ratio('training', name):.2f} training alone"
         )
     result = {
         "benchmark": "finetune",
-        "ratio": round(ratio("peer", "speed"), 3),
-        "grouped_ratio": round(ratio("grouped by length", "speed"), 3),
-        "training_ratio": round(ratio("peer", "training"), 3),
-        "grouped_training_ratio": round(ratio("grouped by length", "training"), 3),
-        "ours": round(median("ours", "speed"), 1),
-        "peer": round(median("peer", "speed"), 1),
-        "unit": "rows/s, end to end",
-        "memory_ratio": round(median("ours", "memory") / median("peer", "memory"), 3),
+        **sides.record("rows/s, end to end"),
+        "grouped_ratio": round(sides.ratio("speed", "grouped by length"), 3),
+        "training_ratio": round(sides.ratio("training"), 3),
+        "grouped_training_ratio": round(sides.ratio("training", "grouped by length"), 3),
+        "memory_ratio": round(sides.ratio("memory"), 3),
     }
     print(json.dumps(result))
 
 
-def measure(name: str, options: argparse.Namespace) -> dict[str, float]:
-    command = [sys.executable, __file__, "--measure", name]
-    for key in ("train", "dev", "model", "rows", "threads"):
-        command += [f"--{key}", str(getattr(options, key))]
-    environment = {**os.environ, "OMP_NUM_THREADS": str(options.threads), "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+def measure(side: str, options: argparse.Namespace) -> dict[str, float]:
+    keys = ("train", "dev", "model", "rows", "threads")
+    return measured_apart(__file__, side, options, keys)
 
 
 def ours(options: argparse.Namespace) -> dict[str, float]:

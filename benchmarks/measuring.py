@@ -1,8 +1,15 @@
 """What several benchmarks measure with, and the made-up vocabulary they use."""
 
+import argparse
+import json
 import multiprocessing
+import os
+import statistics
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +42,62 @@ def most_memory() -> float:
     # Trap: getrusage counts what the parent held before this program was started.
     status = Path("/proc/self/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) / 1024
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What the repetitions of several sides came to."""
+
+    runs: dict[str, list[dict[str, float]]]
+    """The measurements of each side."""
+    peak: float
+    """The median of the matrix-product peaks before them, in Gflop/s."""
+
+    def median(self, side: str, key: str = "speed") -> float:
+        """The median of one number of a side."""
+        return statistics.median(run[key] for run in self.runs[side])
+
+    def ratio(self, key: str = "speed", peer: str = "peer") -> float:
+        """Our median, divided by a peer's."""
+        return self.median("ours", key) / self.median(peer, key)
+
+    def record(self, unit: str) -> dict[str, Any]:
+        """The speeds of ours and of the peer, for the JSON line."""
+        speeds = {side: round(self.median(side), 1) for side in ("ours", "peer")}
+        return {"ratio": round(self.ratio(), 3), **speeds, "unit": unit}
+
+
+def compare_sides(
+    sides: Iterable[str], measure: Callable[[str], dict[str, float]], repeats: int
+) -> Comparison:
+    """Measures all sides in turn, each repetition in the other order, and the machine beside it."""
+    runs: dict[str, list[dict[str, float]]] = {side: [] for side in sides}
+    peaks = []
+    for turn in range(repeats):
+        for side in runs if turn % 2 else reversed(runs):
+            peaks.append(matmul_peak())
+            runs[side].append(measure(side))
+    return Comparison(runs, statistics.median(peaks) / 1e9)
+
+
+def measured_apart(
+    script: str, side: str, options: argparse.Namespace, keys: Sequence[str]
+) -> dict[str, float]:
+    """What a benchmark prints when it measures one side, in a process of its own.
+
+    Args:
+        script: The benchmark; it takes `--measure SIDE`.
+        side: The side.
+        options: Its options.
+        keys: Those of them that are handed on.
+    """
+    command = [sys.executable, script, "--measure", side]
+    for key in keys:
+        command += [f"--{key}", str(getattr(options, key))]
+    environment = {**os.environ, "OMP_NUM_THREADS": str(options.threads), "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
+    measured: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return measured
 
 
 def apart(make: Callable[..., Callable[[Any], Any]], *arguments: Any) -> Callable[[Any], Any]:

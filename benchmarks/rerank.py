@@ -14,10 +14,6 @@ are used, with the lengths of WikiQA.
 import argparse
 import csv
 import json
-import os
-import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -26,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from measuring import made_up_words, matmul_peak, most_memory, sized
+from measuring import compare_sides, made_up_words, measured_apart, most_memory, sized
 
 RATE = 2e-5
 PASSAGES, LIST = 100, 8
@@ -110,39 +106,18 @@ def compare(options: argparse.Namespace, case: str) -> dict[str, Any]:
         for options.batch in BATCHES:
             tried[options.batch] = measure("peer", options)["speed"]
         options.batch = max(tried, key=tried.__getitem__)
-    found: dict[str, list[dict[str, float]]] = {"ours": [], "peer": []}
-    peaks = []
-    for turn in range(options.repeats):
-        for name in found if turn % 2 else reversed(found):
-            peaks.append(matmul_peak())
-            found[name].append(measure(name, options))
-
-    def median(name: str, key: str) -> float:
-        return statistics.median(each[key] for each in found[name])
-
-    print(f"{case}; matmul peak {statistics.median(peaks) / 1e9:.0f} Gflop/s")
-    for name in found:
-        speed, memory = median(name, "speed"), median(name, "memory")
+    sides = compare_sides(("ours", "peer"), lambda side: measure(side, options), options.repeats)
+    print(f"{case}; matmul peak {sides.peak:.0f} Gflop/s")
+    for name in sides.runs:
+        speed, memory = sides.median(name), sides.median(name, "memory")
         print(f"  {name:6}{speed:10.1f} pairs/s{memory:10,.0f} MB")
-    ratio = median("ours", "speed") / median("peer", "speed")
-    print(f"  ratio {ratio:.2f}", flush=True)
-    return {
-        "case": case,
-        "ratio": round(ratio, 3),
-        "ours": round(median("ours", "speed"), 1),
-        "peer": round(median("peer", "speed"), 1),
-        "unit": "pairs/s",
-    }
+    print(f"  ratio {sides.ratio():.2f}", flush=True)
+    return {"case": case, **sides.record("pairs/s")}
 
 
-def measure(name: str, options: argparse.Namespace) -> dict[str, float]:
-    command = [sys.executable, __file__, "--measure", name, "--case", options.case]
-    for key in ("model", "pairs", "steps", "queries", "threads", "batch"):
-        command += [f"--{key}", str(getattr(options, key))]
-    environment = {**os.environ, "OMP_NUM_THREADS": str(options.threads), "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+def measure(side: str, options: argparse.Namespace) -> dict[str, float]:
+    keys = ("case", "model", "pairs", "steps", "queries", "threads", "batch")
+    return measured_apart(__file__, side, options, keys)
 
 
 def train(options: argparse.Namespace) -> dict[str, float]:

@@ -14,10 +14,6 @@ Without files made-up rows are used, with the lengths of SNLI and STS-B.
 import argparse
 import gzip
 import json
-import os
-import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -26,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from measuring import matmul_peak, most_memory
+from measuring import compare_sides, measured_apart, most_memory
 
 RATE = 2e-5
 CASES = {
@@ -34,6 +30,8 @@ CASES = {
     "triplets, 1,024 a step": ("triplets", 1024),
     "scored pairs, 64 a step": ("pairs", 64),
 }
+# Tokens that are computed at a time where that differs from the default: as little memory as theirs.
+MICRO_BATCH_TOKENS = {"triplets, 1,024 a step": 1024}
 # The mini-batch that makes the peer's cached loss fastest here is found by trying these.
 MINI_BATCHES = (32, 64, 128)
 
@@ -122,44 +120,22 @@ def compare(options: argparse.Namespace, case: str) -> dict[str, Any]:
             options.mini = mini
             tried[mini] = measure("peer", options)["speed"]
         options.mini = max(tried, key=tried.__getitem__)
-    found: dict[str, list[dict[str, float]]] = {"ours": [], "peer": []}
-    peaks = []
-    for turn in range(options.repeats):
-        for name in found if turn % 2 else reversed(found):
-            peaks.append(matmul_peak())
-            found[name].append(measure(name, options))
-
-    def median(name: str, key: str) -> float:
-        return statistics.median(each[key] for each in found[name])
-
-    print(f"{case}; matmul peak {statistics.median(peaks) / 1e9:.0f} Gflop/s")
-    for name in found:
+    sides = compare_sides(("ours", "peer"), lambda side: measure(side, options), options.repeats)
+    print(f"{case}; matmul peak {sides.peak:.0f} Gflop/s")
+    for name in sides.runs:
         print(
-            f"  {name:6}{median(name, 'speed'):10.1f} rows/s{median(name, 'memory'):10,.0f} MB, "
-            f"first loss {median(name, 'first'):.4f}"
+            f"  {name:6}{sides.median(name):10.1f} rows/s{sides.median(name, 'memory'):10,.0f} MB, "
+            f"first loss {sides.median(name, 'first'):.4f}"
         )
-    ratio = median("ours", "speed") / median("peer", "speed")
-    memory = median("ours", "memory") / median("peer", "memory")
+    memory = sides.ratio("memory")
     mini = f", mini-batches of {options.mini}" if "1,024" in case else ""
-    print(f"  ratio {ratio:.2f}, memory {memory:.2f} of the peer's{mini}", flush=True)
-    return {
-        "case": case,
-        "ratio": round(ratio, 3),
-        "memory_ratio": round(memory, 3),
-        "ours": round(median("ours", "speed"), 1),
-        "peer": round(median("peer", "speed"), 1),
-        "unit": "rows/s",
-    }
+    print(f"  ratio {sides.ratio():.2f}, memory {memory:.2f} of the peer's{mini}", flush=True)
+    return {"case": case, **sides.record("rows/s"), "memory_ratio": round(memory, 3)}
 
 
-def measure(name: str, options: argparse.Namespace) -> dict[str, float]:
-    command = [sys.executable, __file__, "--measure", name, "--case", options.case]
-    for key in ("model", "triplets", "pairs", "rows", "threads", "mini"):
-        command += [f"--{key}", str(getattr(options, key))]
-    environment = {**os.environ, "OMP_NUM_THREADS": str(options.threads), "HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+def measure(side: str, options: argparse.Namespace) -> dict[str, float]:
+    keys = ("case", "model", "triplets", "pairs", "rows", "threads", "mini")
+    return measured_apart(__file__, side, options, keys)
 
 
 def ours(options: argparse.Namespace) -> dict[str, float]:
@@ -197,7 +173,12 @@ def ours(options: argparse.Namespace) -> dict[str, float]:
                 "model": str(options.model),
                 "task": {"kind": "embed"},
                 "data": {"train": [str(file)], "dev": [str(dev)]},
-                "training": {"epochs": 1.0, "batch_size": size, "learning_rate": RATE},
+                "training": {
+                    "epochs": 1.0,
+                    "batch_size": size,
+                    "micro_batch_tokens": MICRO_BATCH_TOKENS.get(options.case, 2048),
+                    "learning_rate": RATE,
+                },
                 "evaluation": {"every_steps": 0},
             },
             callbacks=[Watch()],
