@@ -3,6 +3,7 @@
 import hashlib
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import polars
 import pyarrow
@@ -14,9 +15,11 @@ import clozeworks as cw
 from clozeworks.engine.trainer import Trainer
 from clozeworks.errors import (
     InputError,
+    OutputError,
     SettingError,
     UnfinishedRun,
 )
+from clozeworks.jobs import disk
 from clozeworks.jobs.finetune.objects import weights_identity
 
 SMALL = {"lr": 0.01, "batch_size": 8, "epochs": 1}
@@ -73,6 +76,41 @@ def test_splits_are_learned_from_and_measured_on(start, tuned, frame):
     assert digest(first) == digest(tuned(start, frame[:30], dev=frame[30:]))
     with pytest.raises(InputError, match="data has the splits test, and none is called 'train'"):
         tuned(start, {"test": frame})
+
+
+@pytest.mark.parametrize(
+    ("splits", "dev", "sentence"),
+    [
+        (("train", "validation"), False, None),
+        (
+            ("train", "validation", "test"),
+            False,
+            "The split test of the data is left untouched; to measure there: "
+            "result.load().evaluate(data['test']).",
+        ),
+        (
+            ("train", "validation", "test"),
+            True,
+            "The splits validation, test of the data are left untouched; to measure there: "
+            "result.load().evaluate(data['test']).",
+        ),
+    ],
+)
+def test_splits_that_are_not_used_are_named(start, tuned, frame, splits, dev, sentence):
+    data = {name: frame[:30] if name == "train" else frame[30:] for name in splits}
+    result = tuned(start, data, **({"dev": frame[30:]} if dev else {}))
+    messages = [json.loads(line) for line in (result.folder / "notes.jsonl").open()]
+    told = [each["note"] for each in messages if "left untouched" in each["note"]]
+    assert told == ([] if sentence is None else [sentence])
+    if sentence is not None:
+        assert result.load().evaluate(data["test"]).measured.count == 10
+
+
+def test_a_full_disk_leaves_no_folder(start, tuned, frame, monkeypatch):
+    monkeypatch.setattr(disk.shutil, "disk_usage", lambda _: SimpleNamespace(free=10_000))
+    with pytest.raises(OutputError, match="has 10 kB free"):
+        tuned(start, frame)
+    assert not Path("runs").exists()
 
 
 @pytest.mark.parity

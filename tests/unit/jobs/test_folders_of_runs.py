@@ -6,7 +6,8 @@ import shutil
 import pytest
 
 import clozeworks as cw
-from clozeworks.errors import ClozeworksError, SettingError
+from clozeworks.errors import ClozeworksError, OutputError, SettingError
+from clozeworks.jobs import disk
 from clozeworks.jobs.finetune.job import finetune
 from clozeworks.jobs.pretrain.job import pretrain
 from clozeworks.text.training.train import train_from_iterator
@@ -68,6 +69,16 @@ def test_what_does_not_fit_to_the_model_leaves_no_folder(recipe, tmp_path, chang
     with pytest.raises(ClozeworksError) as caught:
         finetune(recipe, change)
     assert str(caught.value).startswith(sentence)
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("lora", [None, {"rank": 2}])
+def test_a_full_disk_leaves_no_folder(recipe, tmp_path, monkeypatch, lora):
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(disk.shutil, "disk_usage", lambda _: usage._replace(free=10_000))
+    recipe["run"] = str(tmp_path / "runs" / "first")
+    with pytest.raises(OutputError, match=r"first has 10 kB free; 3 snapshots and 2 models"):
+        finetune({**recipe, **({"lora": lora} if lora else {})}, "checkpointing.keep=2")
     assert not (tmp_path / "runs").exists()
 
 

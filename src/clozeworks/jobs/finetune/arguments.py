@@ -28,6 +28,7 @@ from clozeworks.jobs.finetune.recipe import FinetuneRecipe
 from clozeworks.jobs.pretrain.recipe import changed
 from clozeworks.jobs.short_forms import FINETUNE_KEYWORDS, lay_over, written_out
 from clozeworks.language_model import LanguageModel
+from clozeworks.storage import locks
 from clozeworks.storage.checksums import read_notes
 from clozeworks.tasks.task import command_name, named_class, task_class, task_classes
 
@@ -89,7 +90,7 @@ def model_call(
     advice = 'give texts and labels together: {"text": texts, "label": labels}'
     _check_changes(changes, "the third argument", "the data", advice)
     stated, labels = task_settings(task, model)
-    train, dev_sources = _sources(data, dev)
+    train, dev_sources, unused = _sources(data, dev)
     columns = settings.pop("columns", None)
     recipe: dict[str, Any] = {"task": stated}
     lay_over(recipe, _written_out(settings))
@@ -104,7 +105,7 @@ def model_call(
     if any(isinstance(source, InMemory) for source in (*train, *dev_sources)):
         objects = dataclasses.replace(objects, train=tuple(train), dev=tuple(dev_sources))
     held = model if isinstance(model, LanguageModel) else None
-    objects = dataclasses.replace(objects, model=held, labels=labels)
+    objects = dataclasses.replace(objects, model=held, labels=labels, unused_splits=unused)
     names = {**_ARGUMENTS, **_names({**settings, "columns": columns})}
     return FinetuneCall(recipe, objects, names)
 
@@ -168,9 +169,11 @@ def run_folder(out: Any, task: str) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        for empty in (folder, RUNS):
-            with suppress(OSError):  # it holds something
-                empty.rmdir()
+        with suppress(OSError):  # it holds something
+            if [path.name for path in folder.iterdir()] == [locks.FILE]:
+                (folder / locks.FILE).unlink()
+            folder.rmdir()
+            RUNS.rmdir()
 
 
 def task_settings(task: Any, model: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -226,20 +229,22 @@ def _trained_for(model: Any) -> str:
     return str(stated["kind"])
 
 
-def _sources(data: Any, dev: Any) -> tuple[list[DataSource], list[DataSource]]:
-    """What is learned from and what is measured on; data in splits has both."""
+def _sources(data: Any, dev: Any) -> tuple[list[DataSource], list[DataSource], tuple[str, ...]]:
+    """What is learned from and what is measured on; data in splits has both, and may have more."""
     if data is None:
         rule = "it must be a file, a frame, a dataset, or rows"
         raise SettingError("data", MISSING, rule, "give labelled data after the model")
+    unused: tuple[str, ...] = ()
     if (splits := split_data(data)) is not None:
         if TRAIN not in splits:
             raise InputError(
                 f"data has the splits {', '.join(map(str, splits))}, and none is called 'train'; "
                 f"name the one to learn from, such as data[{next(iter(splits))!r}]."
             )
-        held_out = next((splits[name] for name in DEV_SPLITS if name in splits), None)
-        data, dev = splits[TRAIN], held_out if dev is None else dev
-    return data_sources(data, "data"), [] if dev is None else data_sources(dev, "dev")
+        held_out = None if dev is not None else next(filter(splits.__contains__, DEV_SPLITS), None)
+        unused = tuple(str(name) for name in splits if name not in (TRAIN, held_out))
+        data, dev = splits[TRAIN], dev if held_out is None else splits[held_out]
+    return data_sources(data, "data"), [] if dev is None else data_sources(dev, "dev"), unused
 
 
 def _next_folder(task: str) -> Path:

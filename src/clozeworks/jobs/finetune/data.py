@@ -107,6 +107,12 @@ def labelled_task(
     train = kind.read(files, recipe.task, reading, bad)
     dev = kind.read(dev_files, recipe.task, reading, bad, train=train) if dev_files else None
     messages = [train.description, *(dev.notes if dev is not None else ())]
+    if unused := objects.unused_splits:
+        which = "The split" if len(unused) == 1 else "The splits"
+        messages.append(
+            f"{which} {', '.join(unused)} of the data {'is' if len(unused) == 1 else 'are'} left "
+            f"untouched; to measure there: result.load().evaluate(data[{unused[-1]!r}])."
+        )
     if bad.rows:
         dropped = counted(len(bad.rows), "bad row was", "bad rows were")
         messages.append(f"{dropped} dropped; the first: {bad.rows[0]}.")

@@ -43,6 +43,8 @@ class RunObjects:
     """What decides which weights are best; the task's own if None."""
     labels: tuple[str, ...] = ()
     """The labels that the data must have; any if empty."""
+    unused_splits: tuple[str, ...] = ()
+    """The splits of its data that are neither learned from nor measured on."""
 
     def start(self, name: str) -> LanguageModel:
         """The model to begin with, by itself or by its name."""

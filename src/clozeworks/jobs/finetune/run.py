@@ -177,14 +177,19 @@ class FinetuneRun:
         return (self.folder / RESULT).exists()
 
     def check(self) -> None:
-        """Refuses to go on with another recipe than the seed was begun with.
+        """Refuses to go on with another recipe than the seed was begun with, or without room.
 
         Raises:
             SettingError: If a setting differs, or does not fit to the model; names it.
+            OutputError: If there is not enough room on the disk.
         """
         self.recipe.training.freezing.check(self.start.model)
         begun = self.done or bool(self.snapshots.steps())
         refuse_another_recipe(self.folder, self._written(), begun=begun)
+        if not begun:
+            # What heads and adapters add is known only when they are made; then it looks again.
+            model = sum(weight.nbytes for weight in self.start.model.parameters())
+            self._check_disk(model, trained=0 if self.recipe.lora is not None else model)
 
     def run(self) -> tuple[Outcome | None, RunResult | None]:
         """Trains, or goes on; what it came to if it is done.
@@ -219,7 +224,9 @@ class FinetuneRun:
         snapshot = newest_snapshot(snapshots, self.callback)
         names, saving = objective.loss_names, recipe.checkpointing
         if snapshot is None and self.ranks.leads:
-            self._check_disk(network)
+            sizes = [(weight.nbytes, weight.requires_grad) for weight in network.parameters()]
+            trained = sum(size for size, is_trained in sizes if is_trained)
+            self._check_disk(sum(size for size, _ in sizes), trained)
         best = EarlyStopping(patience=recipe.selection.patience)
         evaluation = HeldOutEvaluation(
             names,
@@ -280,10 +287,8 @@ class FinetuneRun:
         if self.ranks.leads:
             shutil.rmtree(self.folder / SNAPSHOTS, ignore_errors=True)
 
-    def _check_disk(self, network: Model) -> None:
-        sizes = [(weight.nbytes, weight.requires_grad) for weight in network.parameters()]
-        model = sum(size for size, _ in sizes)
-        trained = sum(size for size, is_trained in sizes if is_trained)
+    def _check_disk(self, model: int, trained: int) -> None:
+        """Insists on room for a model of so many bytes, and for snapshots of it."""
         # Of what is trained a snapshot also has two running means, and the best so far.
         keep, models = self.recipe.checkpointing.keep, len(self.recipe.seeds) + 1
         check_disk(self.folder.parent, model + 3 * trained, keep, model, models)
