@@ -200,7 +200,7 @@ def top_k(
     device = torch.device("cpu")
     count = max(1, min(workers(device), len(listed)))
     results: list[tuple[Int64Array, Float32Array]] = []
-    with WorkerPool(device, count) as pool:
+    with WorkerPool(device, count) as pool, pool.alone(0):
         for begin in range(0, len(queries), QUERIES):
             some = np.ascontiguousarray(queries[begin : begin + QUERIES])
             best = [_Best(some, k, keys) for _ in range(count)]
