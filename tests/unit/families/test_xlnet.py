@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from clozeworks.core.initialize import initialize
 from clozeworks.core.layout import Layout
 from clozeworks.errors import CheckpointError
 from clozeworks.families.family import Config, families
@@ -43,6 +44,7 @@ def test_what_a_config_cannot_say(changes, sentence):
 def test_the_last_token_speaks_for_its_text():
     config = Config({**FAMILY.published("xlnet-base"), **SMALL})
     model = FAMILY.blueprint(config, frozenset({"pooler", "classes"})).build().eval()
+    initialize(model)
     states = torch.randn(5, 16, generator=torch.Generator().manual_seed(0))
     found = model.head("classes").logits(states, Layout([3, 2]))
     expected = model.head("classes").logits(states[[2, 4]], Layout([1, 1]))
