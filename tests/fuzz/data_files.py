@@ -61,6 +61,10 @@ SQUAD = json.dumps(
         {"id": "1", "question": "who?", "answers": [{"text": "cat", "answer_start": 4}], "is_impossible": False},
         {"id": "2", "question": "why?", "answers": [], "is_impossible": True}]}]}]}
 )  # fmt: skip
+CMRC = json.dumps(
+    [{"context_id": "P", "context_text": "the cat sat", "title": "t", "qas": [
+        {"query_id": "1", "query_text": "who?", "answers": ["cat", "the cat"]}]}]
+)  # fmt: skip
 FLAT = '{"id": "1", "question": "who?", "context": "the cat", "answers": {"text": ["cat"], "answer_start": [4]}}\n'
 CHATS = '{"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yes"}]}\n{"instruction": "a", "input": "b", "output": "c"}\n'
 WRITTEN = '{"source": "a cat", "target": "ein kater"}\n' * 3
@@ -96,7 +100,7 @@ def data_readers(folder: Path) -> Iterator[tuple[str, Reader]]:
         "classify": {"a.csv": CSV, "a.tsv": TSV, "a.jsonl": ROWS, "a.json": json.dumps([json.loads(line) for line in ROWS.splitlines()])},
         "compare": {"a.jsonl": PAIRS, "a.tsv": "a\tb\tlabel\n" + "".join(f"{t}\t{t}\t{n % 2}\n" for n, t in enumerate(TEXTS[:4]))},
         "tag": {"a.conll": CONLL, "a.conllu": CONLLU, "a.jsonl": TAGGED},
-        "answer": {"a.json": SQUAD, "a.jsonl": FLAT},
+        "answer": {"a.json": SQUAD, "b.json": CMRC, "a.jsonl": FLAT},
         "text-to-text": {"a.jsonl": WRITTEN, "b.jsonl": CHATS.splitlines()[0] + "\n", "c.jsonl": CHATS.splitlines()[1] + "\n"},
     }  # fmt: skip
     for task, files in kinds.items():

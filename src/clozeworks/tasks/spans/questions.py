@@ -4,6 +4,9 @@ An answer that does not stand where the file says is moved, if its text stands i
 exactly once; otherwise nobody knows which one was meant. A question of which no answer can be found
 is bad. Where at least one is found, the others still count when an answer is scored: what people
 wrote is right even if the context words it otherwise.
+
+The original files of CMRC 2018 are read as well: a list of paragraphs, whose answers have no
+positions. An answer is taken where it first stands.
 """
 
 import re
@@ -35,6 +38,12 @@ _FAR = 10**15  # no context is as long, and Python refuses to print much longer 
 
 # Characters of a question's id that a message shows.
 _LONGEST_ID = 80
+# What is told of a layout.
+_ABOUT_LAYOUT = {
+    "SQuAD": "The layout is SQuAD's.",
+    "CMRC 2018": "The layout is that of CMRC 2018, which states no positions: an answer is taken "
+    "where it first stands.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,25 +180,25 @@ class QuestionItem(Item):
 
     @classmethod
     def read_file(cls, path: Path, suffix: str, reading: Reading, bad: BadRows) -> FileItems | None:
-        """A document with the layout of SQuAD."""
+        """A document with the layout of SQuAD, or of CMRC 2018."""
         document = _document(path, suffix, reading, bad.notes)
         if document is None:
             return None
-        reading.refuse_columns(f"{printable(path)} has the layout of SQuAD")
+        reading.refuse_columns(f"{printable(path)} has the layout of {_layout(document)}")
         items = read_squad(document, printable(path), bad)
-        return FileItems(items, layout="The layout is SQuAD's.")
+        return FileItems(items, layout=_ABOUT_LAYOUT[_layout(document)])
 
     @classmethod
     def written_file(
         cls, path: Path, suffix: str, reading: Reading, source_locations: Collection[str]
     ) -> WrittenFile | None:
-        """A document with the layout of SQuAD, as it was written."""
+        """A document with the layout of SQuAD or of CMRC 2018, as it was written."""
         document = _document(path, suffix, reading, FileNotes())
         return None if document is None else _written_squad(document, printable(path))
 
 
 def _document(path: Path, suffix: str, file_format: FileFormat, notes: FileNotes) -> Any:
-    """A file with the layout of SQuAD; None if it has another one."""
+    """A file with the layout of SQuAD or of CMRC 2018; None if it has another one."""
     if suffix != ".json":
         return None
     lines = read_lines(path, file_format, notes=notes)
@@ -197,22 +206,57 @@ def _document(path: Path, suffix: str, file_format: FileFormat, notes: FileNotes
     if one_object_per_line(held):
         return None
     value = json_document(held, printable(path))
+    return value if _layout(value) else None
+
+
+def _layout(value: Any) -> str:
+    """Whose layout a document has, by its first article; empty if it is another one."""
     articles = value.get("data") if isinstance(value, dict) else value
     first = articles[0] if isinstance(articles, list) and articles else None
-    is_squad = isinstance(first, dict) and isinstance(first.get("paragraphs"), list)
-    return value if is_squad else None
+    if not isinstance(first, dict):
+        return ""
+    if _is_cmrc_paragraph(first):
+        return "CMRC 2018"
+    return "SQuAD" if isinstance(first.get("paragraphs"), list) else ""
+
+
+def _is_cmrc_paragraph(value: Any) -> bool:
+    return isinstance(value, dict) and "context_text" in value and "qas" in value
+
+
+def _paragraphs(article: Any) -> list[Any]:
+    """The paragraphs of an article; those of CMRC 2018 stand alone."""
+    if _is_cmrc_paragraph(article):
+        return [article]
+    paragraphs = article.get("paragraphs") if isinstance(article, dict) else None
+    return paragraphs if isinstance(paragraphs, list) else [None]
+
+
+def _in_squad_words(question: Mapping[str, Any], context: Any) -> Mapping[str, Any]:
+    """A question of CMRC 2018 as SQuAD has it, its answers where they first stand."""
+    answers = question.get("answers")
+    if isinstance(answers, list) and isinstance(context, str):
+        answers = [
+            {"text": each, "answer_start": context.find(each)} if isinstance(each, str) else each
+            for each in answers
+        ]
+    names = {"question": question.get("query_text"), "id": question.get("query_id")}
+    return {**names, "answers": answers}
 
 
 def read_squad(value: Any, origin: str, bad: BadRows) -> list[QuestionItem]:
     """Reads articles of paragraphs of questions; `bad` collects those that cannot be used."""
     items = []
     for source_location, _, paragraph, question in squad_questions(value, origin):
-        context = paragraph.get("context") if isinstance(paragraph, dict) else None
+        name = "context_text" if _is_cmrc_paragraph(paragraph) else "context"
+        context = paragraph.get(name) if isinstance(paragraph, dict) else None
         if bad.notes.skips(source_location, [question, context]):
             continue
         if not isinstance(question, dict):
             bad.add(source_location, f"this is {json_type(question)}; it must be an object; fix it")
             continue
+        if _is_cmrc_paragraph(paragraph):
+            question = _in_squad_words(question, context)
         row = {
             **{name: question.get(name) for name in ("question", "answers", "id")},
             "context": context,
@@ -226,7 +270,7 @@ def read_squad(value: Any, origin: str, bad: BadRows) -> list[QuestionItem]:
 
 
 def squad_questions(value: Any, origin: str) -> Iterator[tuple[str, Any, Any, Any]]:
-    """Walks over a document with the layout of SQuAD.
+    """Walks over a document with the layout of SQuAD or of CMRC 2018.
 
     Yields:
         The location, the article, the paragraph and each question; None for a question where the
@@ -234,12 +278,12 @@ def squad_questions(value: Any, origin: str) -> Iterator[tuple[str, Any, Any, An
     """
     number = 0
     for article in value["data"] if isinstance(value, dict) else value:
-        paragraphs = article.get("paragraphs") if isinstance(article, dict) else None
-        for paragraph in paragraphs if isinstance(paragraphs, list) else [None]:
+        for paragraph in _paragraphs(article):
             asked = paragraph.get("qas") if isinstance(paragraph, dict) else None
             for question in asked if isinstance(asked, list) else [None]:
                 number += 1
-                name = str(question.get("id", "")) if isinstance(question, dict) else ""
+                key = "query_id" if _is_cmrc_paragraph(paragraph) else "id"
+                name = str(question.get(key, "")) if isinstance(question, dict) else ""
                 named = f" (id {shortened(name, _LONGEST_ID)})" if name else ""
                 yield f"{origin}, question {number:,}{named}", article, paragraph, question
 
@@ -342,7 +386,7 @@ def _shown(answer: str) -> str:
 def _written_squad(value: Any, origin: str) -> WrittenFile:
     rest = {key: value[key] for key in value if key != "data"} if isinstance(value, dict) else None
     more = " as a list" if rest is None else f" with {json_line(rest).strip()}" if rest else ""
-    shape = f"has the layout of SQuAD{more}"
+    shape = f"has the layout of {_layout(value)}{more}"
     file = WrittenFile(".json", shape, value, write=_squad_document)
     numbers: dict[int, int] = {}
     for source_location, article, _, question in squad_questions(value, origin):
@@ -358,14 +402,15 @@ def _squad_document(chosen: ChosenRows) -> bytes:
     articles = []
     for file, _ in chosen:
         for article in file.head["data"] if isinstance(file.head, dict) else file.head:
-            paragraphs = article.get("paragraphs") if isinstance(article, dict) else None
             chosen_paragraphs = [
                 {**paragraph, "qas": asked}
-                for paragraph in (paragraphs if isinstance(paragraphs, list) else ())
+                for paragraph in _paragraphs(article)
                 if isinstance(paragraph, dict) and isinstance(paragraph.get("qas"), list)
                 if (asked := [each for each in paragraph["qas"] if id(each) in taken])
             ]
-            if chosen_paragraphs:
+            if _is_cmrc_paragraph(article):
+                articles += chosen_paragraphs
+            elif chosen_paragraphs:
                 articles.append({**article, "paragraphs": chosen_paragraphs})
     whole = chosen[0][0].head
     return json_line({**whole, "data": articles} if isinstance(whole, dict) else articles).encode()

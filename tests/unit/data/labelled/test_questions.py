@@ -49,6 +49,55 @@ def test_squad(labelled):
     assert (read.kind, read.description) == ("answers", "The layout is SQuAD's.")
 
 
+def cmrc(*questions, context="罗马在罗马。Anna"):
+    paragraph = {"context_id": "P", "context_text": context, "qas": questions, "title": "t"}
+    return json.dumps([paragraph], ensure_ascii=False)
+
+
+def test_the_original_layout_of_cmrc_2018(labelled):
+    """It states no positions, so that an answer is taken where it first stands."""
+    content = cmrc(
+        {"query_id": "Q_0", "query_text": "哪里?", "answers": ["罗马", "罗马", "在罗马"]},
+        {"query_id": "Q_1", "query_text": "谁?", "answers": ["Anna", "nobody"]},
+    )
+    read = labelled("a.json", content, "answer")
+    first, second = read.items
+    assert first == QuestionItem(
+        "哪里?",
+        "罗马在罗马。Anna",
+        (AnswerSpan("罗马", 0), AnswerSpan("在罗马", 2)),
+        False,
+        "Q_0",
+        "a.json, question 1 (id Q_0)",
+    )
+    assert (second.answers, second.unlocated) == ((AnswerSpan("Anna", 6),), ("nobody",))
+    assert read.description == (
+        "The layout is that of CMRC 2018, which states no positions: an answer is taken where it "
+        "first stands."
+    )
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        (3, "this is a number; it must be an object; fix it"),
+        ({"query_id": "b", "answers": ["罗马"]}, "the question is empty; give it one"),
+        (
+            {"query_id": "b", "query_text": "q", "answers": ["nobody"]},
+            "the answer 'nobody' does not stand in the context; copy it from there",
+        ),
+        (
+            {"query_id": "b", "query_text": "q", "answers": [3]},
+            "an answer is a number; it must be a string; correct it",
+        ),
+    ],
+)
+def test_bad_questions_of_cmrc_2018(bad, question, said):
+    good = {"query_id": "a", "query_text": "q", "answers": ["罗马"]}
+    named = "" if question == 3 else " (id b)"
+    bad(f"a.json, question 2{named}", said, "a.json", cmrc(good, question), "answer")
+
+
 def test_an_endless_id_is_shown_in_part(labelled):
     content = squad({**asked(("Rome", 17)), "id": "7" * 9000})
     (item,) = labelled("a.json", content, "answer").items

@@ -140,6 +140,21 @@ def test_squad_keeps_articles_and_paragraphs(folder, halves):
     assert json.loads(halves(("a.json", bare), task="answer")[1]) == json.loads(expected)["data"]
 
 
+def test_cmrc_keeps_its_layout(folder, halves):
+    def cmrc(**contexts):
+        return [
+            {"context_id": name, "context_text": "c", "title": name, "qas": [
+                {"query_id": each, "query_text": f"{each}?", "answers": ["c"]} for each in names]}
+            for name, names in contexts.items()
+        ]  # fmt: skip
+
+    content = json.dumps(cmrc(A="pq", B="r", C="stu"))
+    rows, one, two = halves(("a.json", content), task="answer")
+    assert json.loads(one) == cmrc(A="p", B="r", C="t")
+    assert json.loads(two) == cmrc(A="q", C="su")
+    assert list(rows.titles.values()) == ["A"] * 2 + ["B"] + ["C"] * 3
+
+
 def test_titles(folder, halves):
     flat = [{"question": "q", "context": "a", "answers": ["a"], "title": "T"} for _ in range(2)]
     lines = "".join(json.dumps(row) + "\n" for row in flat)
