@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -100,12 +101,15 @@ class CachedGradients(Gradients):
 
         vectors = workers.run(embed, parts)
         sizes = [len(each) for each in vectors]
-        own = torch.cat([each.detach() for each in vectors])
-        known = [self._objective.known(part.tensors) for part in parts]
+        positions = _positions(micro_batches)
+        in_order = positions.argsort().to(device)
+        own = torch.cat([each.detach() for each in vectors])[in_order]
+        several = [self._objective.known(part.tensors) for part in parts]
+        known = {name: torch.cat([each[name] for each in several])[in_order] for name in several[0]}
         begin, every = self._ranks.gathered(own)
         with workers.together():
             loss, wanted, of_loss = self._compared(every, known)
-        changes = torch.split(wanted[begin : begin + len(own)], sizes)
+        changes = torch.split(wanted[begin : begin + len(own)][positions.to(device)], sizes)
         kept: list[Tensor | None] = [None] * first_kept + list(vectors[max(first_kept, 0) :])
         del vectors
         sums: list[Grads] = [[None] * len(self._parameters) for _ in range(workers.count)]
@@ -137,12 +141,9 @@ class CachedGradients(Gradients):
         with self.drawing(step, part.number), self.computing():
             return self._objective.outputs(self._called, part.tensors)
 
-    def _compared(self, every: Tensor, known: Sequence[Targets]) -> tuple[Loss, Tensor, Grads]:
+    def _compared(self, every: Tensor, known: Targets) -> tuple[Loss, Tensor, Grads]:
         """The loss of all vectors, and its gradients: of the vectors, and of the parameters."""
-        gathered = {
-            name: self._ranks.gathered(torch.cat([part[name] for part in known]))[1]
-            for name in known[0]
-        }
+        gathered = {name: self._ranks.gathered(own)[1] for name, own in known.items()}
         every = every.requires_grad_()
         loss = self._objective.loss_of_vectors(self._called, every, gathered)
         value = loss.value()
@@ -150,6 +151,14 @@ class CachedGradients(Gradients):
             value, [every, *self._parameters], allow_unused=True, materialize_grads=False
         )
         return loss, torch.zeros_like(every) if wanted is None else wanted, list(of_loss)
+
+
+def _positions(micro_batches: Sequence[Batch]) -> Tensor:
+    """Where the texts of micro-batches, one after the other, stand in their step, (B,)."""
+    stated = [each.positions for each in micro_batches if each.positions is not None]
+    if not stated:
+        return torch.arange(sum(map(len, micro_batches)))
+    return torch.from_numpy(np.concatenate(stated))
 
 
 def _step_losses(loss: Loss) -> dict[str, StepLoss]:

@@ -7,8 +7,10 @@ asked for at once.
 
 import math
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
+
+import numpy as np
 
 from clozeworks.data.examples.example_arrays import ExampleArrays
 from clozeworks.data.examples.loader import Loader
@@ -79,6 +81,9 @@ class MicroBatcher:
     """The most tokens of a micro-batch."""
     workers: int
     """The number of micro-batches is a multiple of this."""
+    by_length: bool = False
+    """Whether a micro-batch has texts of nearly one length, which are computed faster side by side;
+    only for a loss over the whole step, which puts them back in order."""
 
     def __call__(self, clean: ExampleArrays) -> MicroBatches:
         """The micro-batches of some examples."""
@@ -86,4 +91,12 @@ class MicroBatcher:
         if not self.objective.couples_examples:  # else the other examples are part of the question
             rounds = math.ceil(len(clean.ids) / (self.micro_batch_tokens * self.workers))
             count = max(rounds, 1) * self.workers
-        return [self.objective.batch(part, self.seed, self.source) for part in clean.cut(count)]
+        if not self.by_length:
+            return [self.objective.batch(part, self.seed, self.source) for part in clean.cut(count)]
+        order = np.argsort(clean.lengths, kind="stable")
+        parts = clean.some(order).cut(count)
+        positions = np.split(order, np.cumsum([len(part) for part in parts])[:-1])
+        return [
+            replace(self.objective.batch(part, self.seed, self.source), positions=own)
+            for part, own in zip(parts, positions, strict=True)
+        ]

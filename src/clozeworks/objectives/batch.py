@@ -184,6 +184,8 @@ class Batch:
     """What is predicted, by the name of the objective."""
     views: int = 1
     """How many neighbouring examples belong together."""
+    positions: Int64Array | None = None
+    """Where each example stands in the step, (B,); None if micro-batches follow each other."""
 
     def __len__(self) -> int:
         return len(self.lengths)

@@ -1,5 +1,7 @@
 """GradCache: the gradient of a big batch, however it is cut, dropout on, and over ranks."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -59,11 +61,12 @@ def model():
 def step(model, workers):
     """The micro-batches of a step and what takes their gradient, cut by a token budget."""
 
-    def make(loss, rows, *, budget, count=1):
+    def make(loss, rows, *, budget, count=1, by_length=False):
         task = Embed(loss=loss, pooling=("mean",))
         examples = TaskExamples(task, rows, model.tokenizer, max_length=64)
         clean = examples.take(0, np.arange(len(rows)))
-        batcher = MicroBatcher(task, 5, Vocabularies.of(model.tokenizer), budget, count)
+        source = Vocabularies.of(model.tokenizer)
+        batcher = MicroBatcher(task, 5, source, budget, count, by_length=by_length)
         network = model.model.train()
         taken = CachedGradients(network, network, task, ProcessGroup("cpu"), workers(count), seed=5)
         return task, network, taken, batcher(clean)
@@ -114,6 +117,32 @@ def test_without_dropout_the_cut_changes_nothing(step, model, name):
         found.append(gradients_of(network))
     assert furthest(found[0], found[1]) < 1e-5
     assert furthest(found[0], found[2]) < 1e-5
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_texts_of_one_length_stand_side_by_side_and_rows_stay_together(step, name):
+    """A text is compared with its own row's, wherever it was computed."""
+    loss, rows = CASES[name]
+    _, network, taken, as_given = step(loss, rows, budget=25)
+    network.eval()
+    result = taken.take(0, as_given)
+    whole = gradients_of(network)
+    for budget, count in ((10_000, 1), (25, 1), (12, 2)):
+        _, network, taken, micro_batches = step(
+            loss, rows, budget=budget, count=count, by_length=True
+        )
+        network.eval()
+        lengths = [length for each in micro_batches for length in each.lengths.tolist()]
+        assert lengths == sorted(lengths) != [n for each in as_given for n in each.lengths.tolist()]
+        assert taken.take(0, micro_batches).loss == pytest.approx(result.loss, abs=1e-6)
+        assert furthest(whole, gradients_of(network)) < 1e-5
+    # A control: who forgets where texts stand compares other rows.
+    forgotten = [replace(each, positions=None) for each in micro_batches]
+    try:
+        different = taken.take(0, forgotten).loss != pytest.approx(result.loss, abs=1e-3)
+    except AssertionError:  # a row without its positive
+        different = True
+    assert different
 
 
 def test_accumulation_would_not_be_the_same(step):

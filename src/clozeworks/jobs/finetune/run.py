@@ -374,7 +374,14 @@ class FinetuneRun:
         self, examples: TaskExamples, model: LanguageModel, pool: WorkerPool, **options: int
     ) -> Loader[MicroBatches]:
         source, max_tokens = Vocabularies.of(model.tokenizer), self.plan.training.micro_batch_tokens
-        batcher = MicroBatcher(self.objective, self.seed, source, max_tokens, pool.count)
+        batcher = MicroBatcher(
+            self.objective,
+            self.seed,
+            source,
+            max_tokens,
+            pool.count,
+            by_length=self.data.task.loss_over_step,
+        )
         ranks = {"rank": self.ranks.rank, "ranks": self.ranks.count}
         return Loader(examples, batcher, seed=self.seed, **ranks, **options)
 
