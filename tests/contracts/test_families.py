@@ -124,6 +124,34 @@ CLASSIFIERS = [
 ]
 
 
+# The last layer of these computes first tokens alone; others have norms first, or two towers.
+APART = {
+    "albert", "bert", "camembert", "deberta", "deberta-v2", "distilbert", "electra", "ernie",
+    "roberta", "xlm-roberta", "xlnet",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+def test_first_tokens_alone_are_those_of_the_whole_pass(family):
+    """Their vectors and every gradient, whether or not the last layer leaves out the others."""
+    model = without_dropout(built(family, plain_architecture(family))).double()
+    texts = tokens([7, 3, 3, 12, 1])
+    ids, layout = torch.cat(texts), Layout([len(text) for text in texts])
+    whole = model(ids, layout)[layout.first(ids.device)]
+    alone = model.first_tokens(ids, layout)
+    assert torch.allclose(alone, whole, atol=1e-12)
+    weights = [weight for weight in model.parameters() if weight.requires_grad]
+    direction = torch.randn(whole.shape, generator=torch.Generator().manual_seed(2)).double()
+    first, second = (
+        torch.autograd.grad((each * direction).sum(), weights, allow_unused=True, retain_graph=True)
+        for each in (whole, alone)
+    )
+    for one, other in zip(first, second, strict=True):
+        assert (one is None) == (other is None)
+        assert one is None or torch.allclose(one, other, atol=1e-10)
+    assert model.computes_some == (family.model_type in APART)
+
+
 @pytest.mark.parametrize(("family", "pooling"), CLASSIFIERS)
 def test_a_head_of_numbers_predicts_the_same_in_every_unit(family, pooling):
     task = Classify(labels=("stars",), problem="number", pooling=pooling)

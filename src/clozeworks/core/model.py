@@ -91,6 +91,22 @@ class Model(nn.Module):
         """What heads read, (N, W): the encoder's hidden states, as they are."""
         return encoded
 
+    @property
+    def computes_some(self) -> bool:
+        """Whether heads can have the hidden states of some tokens without all others."""
+        return self.blueprint.encoder.computes_some
+
+    def first_tokens(self, ids: Tensor, layout: Layout, types: Tensor | None = None) -> Tensor:
+        """The hidden states of each text's first token as heads read them, (B, W).
+
+        The last layer computes nothing else, if it can be had so.
+        """
+        if not self.computes_some:
+            return self(ids, layout, types)[layout.first(ids.device)]  # type: ignore[no-any-return]
+        x = self.embeddings(ids, layout, types)
+        first = layout.first(ids.device)
+        return self.encoder.at(x, ForwardContext(layout, types=types), first)
+
     def encode(
         self,
         ids: Tensor,
@@ -147,6 +163,11 @@ class RereadingModel(Model):
     def __init__(self, blueprint: Blueprint, start: int) -> None:
         super().__init__(blueprint)
         self.start = start
+
+    @property
+    def computes_some(self) -> bool:
+        """No: the decoder reads all that the encoder makes."""
+        return False
 
     def for_heads(self, encoded: Tensor, ids: Tensor, layout: Layout) -> Tensor:
         """What heads read, (N, W): the decoder's hidden states of the same text."""

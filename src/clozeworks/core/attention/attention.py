@@ -46,6 +46,11 @@ class SelfAttention(PartSpec):
     scale: float | None = None
     """What scores are multiplied by; 1 / sqrt(head width) if not given."""
 
+    @property
+    def computes_some(self) -> bool:
+        """Where a token attends to all: masks count from the end of a text."""
+        return self.mask == Full()
+
     def build(self, width: int) -> "SelfAttentionModule":
         """Makes the module."""
         head_width = self.head_width or width // self.heads

@@ -42,6 +42,11 @@ class HeadSpec(Slot):
 class Head(nn.Module):
     """A head that needs hidden states alone; its forward takes what `read` returns."""
 
+    @property
+    def reads_first(self) -> bool:
+        """Whether the first token of each text is all it reads."""
+        return False
+
     def attach(self, pooler: nn.Module | None) -> None:
         """Lets the head use the model's pooler; most heads do not."""
 

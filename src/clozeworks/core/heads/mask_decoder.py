@@ -18,10 +18,9 @@ Shapes: N tokens, n targets, B texts, W width.
 
 from typing import ClassVar
 
-import torch
 from torch import Tensor, nn
 
-from clozeworks.core.context import AttentionSource, ForwardContext
+from clozeworks.core.context import ForwardContext
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.layers.embeddings import Embeddings
 from clozeworks.core.layers.tower import TowerModule
@@ -60,27 +59,10 @@ class MaskDecoderModule(nn.Module):
         self, tower: TowerModule, x: Tensor, layout: Layout, types: Tensor | None, targets: Tensor
     ) -> Tensor:
         """Embedded tokens (N, W) to hidden states at targets (n,) in ascending order, (n, W)."""
-        *below, last = tower.order
-        context = ForwardContext(layout, types=types, embedded=x)
-        tower.begin(context)
-        for index in below:
-            x = _through(tower, index, x, context)
-        device = x.device
-        counts = torch.bincount(layout.rows(device)[targets], minlength=len(layout))
-        of_targets = ForwardContext(
-            Layout(counts.tolist()),
-            types=None if types is None else types[targets],
-            source=AttentionSource(x, layout, types, positions=layout.positions(device)[targets]),
-            shared=context.shared,
-        )
+        context = ForwardContext(layout, types=types)
+        x = tower.below_last(x, context)
         query = x[targets] + self.positions(layout)[targets]
         for _ in range(self.passes):
-            query = _through(tower, last, query, of_targets)
+            query = tower.last_at(x, query, context, targets)
         out: Tensor = tower.norm(query)
         return out
-
-
-def _through(tower: TowerModule, index: int, x: Tensor, context: ForwardContext) -> Tensor:
-    for sublayer in tower.layers[index].children():
-        x = sublayer(x, context)
-    return x

@@ -49,6 +49,7 @@ class PoolerModule(nn.Module):
         self.dropout = Dropout(dropout)
         self.dense = nn.Linear(width, width)
         self.activation = activation_named(activation)
+        self.reads_first = token == "first"
         self._positions = {"first": Layout.first, "last": Layout.last}[token]
 
     def pool(self, hidden_states: Tensor, layout: Layout) -> Tensor:
@@ -78,6 +79,11 @@ class PooledClasses(HeadSpec):
 
 class PooledClassesModule(ClassesModule):
     """Classes of the vectors that the model's pooler makes."""
+
+    @property
+    def reads_first(self) -> bool:
+        """If the pooler does."""
+        return self._pooler[0].reads_first
 
     def attach(self, pooler: nn.Module | None) -> None:
         """Takes the model's pooler."""

@@ -57,6 +57,11 @@ class TextClassesModule(Head):
         self.pooling = pooling
         self.classes = classes
 
+    @property
+    def reads_first(self) -> bool:
+        """If that is its pooling."""
+        return isinstance(self.pooling, PlainPooling) and self.pooling.mode == "first"
+
     def read(
         self, hidden_states: Tensor, layout: Layout, positions: Tensor | None = None
     ) -> Tensor:

@@ -32,6 +32,11 @@ class Mlp(PartSpec):
     dropout: float = 0.0
     """The probability that an inner value is dropped in training (XLNet)."""
 
+    @property
+    def computes_some(self) -> bool:
+        """Each token is computed by itself."""
+        return True
+
     def build(self, width: int) -> "MlpModule":
         """Makes the module."""
         return MlpModule(width, self.inner, self.activation, self.bias, self.dropout)
@@ -67,6 +72,11 @@ class GatedMlp(PartSpec):
     bias: bool = False
     dropout: float = 0.0
     """The probability of a drop before the last projection, in training."""
+
+    @property
+    def computes_some(self) -> bool:
+        """Each token is computed by itself."""
+        return True
 
     def build(self, width: int) -> "GatedMlpModule":
         """Makes the module."""

@@ -25,6 +25,11 @@ class PartSpec(Slot):
     is_slot: ClassVar[bool] = True
     role: ClassVar[str]
 
+    @property
+    def computes_some(self) -> bool:
+        """Whether some tokens can be computed, given all of them as `ForwardContext.source`."""
+        return False
+
     def build(self, width: int) -> nn.Module:
         """Makes the module: tokens (N, W) and the context of the pass to tokens (N, W)."""
         raise NotImplementedError
@@ -36,6 +41,11 @@ class SublayerSpec(Slot):
     is_slot: ClassVar[bool] = True
 
     part: PartSpec
+
+    @property
+    def computes_some(self) -> bool:
+        """Whether some tokens can be computed, given all of them as `ForwardContext.source`."""
+        return False
 
     def build(self, width: int) -> nn.Module:
         """Makes the module: tokens (N, W) and the context of the pass to tokens (N, W)."""
@@ -61,6 +71,11 @@ class PostNorm(SublayerSpec):
     part: PartSpec
     norm: NormSpec
     dropout: float = 0.0
+
+    @property
+    def computes_some(self) -> bool:
+        """If its part does: all tokens are handed to it as they are."""
+        return self.part.computes_some
 
     def build(self, width: int) -> "PostNormModule":
         """Makes the module."""

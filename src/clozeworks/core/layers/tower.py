@@ -9,12 +9,14 @@ Shapes: N tokens, W width.
 from collections import Counter
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor, nn
 
-from clozeworks.core.context import ForwardContext
+from clozeworks.core.context import AttentionSource, ForwardContext
 from clozeworks.core.layers.dropout import Dropout
 from clozeworks.core.layers.norm import NormSpec
 from clozeworks.core.layers.sublayer import SublayerSpec
+from clozeworks.core.layout import Layout
 from clozeworks.core.positions import SharedPositionSpec
 from clozeworks.spec import spec
 
@@ -48,6 +50,12 @@ class Tower:
     def running_order(self) -> tuple[int, ...]:
         """The order, spelled out."""
         return tuple(range(len(self.layers))) if self.order is None else self.order
+
+    @property
+    def computes_some(self) -> bool:
+        """Whether some tokens of the last layer can be computed without the others."""
+        order = self.running_order()
+        return bool(order) and all(sub.computes_some for sub in self.layers[order[-1]])
 
     def build(self, width: int) -> "TowerModule":
         """Makes the module."""
@@ -96,6 +104,41 @@ class TowerModule(nn.Module):
         if context.cache is not None:
             context.cache.end(context.layout)
         return out
+
+    def at(self, x: Tensor, context: ForwardContext, positions: Tensor) -> Tensor:
+        """The same at some positions (n,) in ascending order, (n, W): the last layer does no more.
+
+        Only where `Tower.computes_some` holds.
+        """
+        x = self.below_last(x, context)
+        out: Tensor = self.dropout(self.norm(self.last_at(x, x[positions], context, positions)))
+        return out
+
+    def below_last(self, x: Tensor, context: ForwardContext) -> Tensor:
+        """Tokens to what the last layer takes, (N, W)."""
+        self.begin(context)
+        context.embedded = x
+        for index in self.order[:-1]:
+            for sublayer in self.layers[index].children():
+                x = sublayer(x, context)
+        return x
+
+    def last_at(
+        self, x: Tensor, queries: Tensor, context: ForwardContext, positions: Tensor
+    ) -> Tensor:
+        """The last layer, of queries (n, W) at some positions that attend to all tokens, (N, W)."""
+        layout, types = context.layout, context.types
+        counts = torch.bincount(layout.rows(x.device)[positions], minlength=len(layout))
+        own = layout.positions(x.device)[positions]
+        of_queries = ForwardContext(
+            Layout(counts.tolist()),
+            types=None if types is None else types[positions],
+            source=AttentionSource(x, layout, types, positions=own),
+            shared=context.shared,
+        )
+        for sublayer in self.layers[self.order[-1]].children():
+            queries = sublayer(queries, of_queries)
+        return queries
 
     def begin(self, context: ForwardContext) -> None:
         """Makes what the layers share in a pass."""
