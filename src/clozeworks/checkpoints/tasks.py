@@ -220,6 +220,10 @@ def _copy(
     layers = {published: name for name, published in theirs.items() if ".project." not in name}
     have, taken = dict(old.named_parameters()), set()
     with torch.no_grad():
+        counted = dict(old.named_buffers())
+        for name, buffer in new.named_buffers():
+            if name.startswith(f"heads.{SENTENCE}.") and name in counted:
+                buffer.copy_(counted[name])
         for name, parameter in new.named_parameters():
             from_another = name not in have and ".project." not in name
             source = layers.get(ours[name], name) if from_another else name

@@ -61,12 +61,13 @@ def window_logits(
     def forward(batch: list[int]) -> list[Float32Array]:
         several = [windows[number] for number in batch]
         packed = pack([window.encoded for window in several], device)
-        hidden_states = packed.hidden_states(model)
+        ids = packed.ids
+        hidden_states, layout = task.hidden_states(model, ids, packed.layout, packed.types)
         positions, sizes = None, [1] * len(several)
         if task.per_token:
             positions = packed.positions([window.wanted for window in several])
             sizes = [len(window.wanted) for window in several]
-        logits = task.logits(model, hidden_states, packed.layout, positions).float()
+        logits = task.logits(model, hidden_states, layout, positions, ids).float()
         owners = [
             window.item for window, size in zip(several, sizes, strict=True) for _ in range(size)
         ]

@@ -13,6 +13,7 @@ from clozeworks.core.heads.sentence_vectors import (
     SentenceVectors,
     SentenceVectorsModule,
 )
+from clozeworks.core.heads.token_weights import inverse_document_frequencies
 from clozeworks.data.chunks import CHUNK_ITEMS, in_chunks
 from clozeworks.data.files.texts import SourceLocations
 from clozeworks.data.labelled.in_memory import listed_texts
@@ -21,7 +22,6 @@ from clozeworks.inference import embed as embedding
 from clozeworks.inference.embed import TokenVectors, Vectors
 from clozeworks.inference.loop import BatchKeywords
 from clozeworks.inference.similarity import Similarity, similarity
-from clozeworks.inference.token_weights import inverse_document_frequencies
 from clozeworks.language_model.batching import batch_options
 from clozeworks.language_model.loaded import LoadedCheckpoint
 
@@ -196,7 +196,7 @@ class EmbeddingMethods(LoadedCheckpoint):
             (text.ids for text in tokenizer.encode(list(texts))), rows
         )
         pooling = dataclasses.replace(self.pooling, modes=(TF_IDF,), steps=(), stated=True)
-        add_head(self.model, pooling, {"pooling.weights": torch.from_numpy(weights).float()})
+        add_head(self.model, pooling, {"pooling.weights": weights})
         self.checkpoint.pooling = pooling
 
     def similarity(

@@ -29,7 +29,7 @@ from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.sentence_vectors import VectorStep
 from clozeworks.core.layout import Layout
-from clozeworks.core.loss import LossTerm
+from clozeworks.core.loss import Loss, LossTerm
 from clozeworks.core.model import Model
 from clozeworks.data.files.tables import Table
 from clozeworks.data.labelled.bad_rows import BadRows
@@ -139,6 +139,8 @@ class Prepared:
     """Whether the model folder states what ends a turn of a chat."""
     vectors: StatedVectors | None = None
     """How the model folder says texts become vectors, where that is learned."""
+    weights: Mapping[str, Tensor] = field(default_factory=dict)
+    """Weights that are counted in the rows and not learned, by their name in the network."""
     max_length: int | None = None
     """The most tokens that the folder says are read, where that is fewer than the model takes."""
 
@@ -460,7 +462,12 @@ class Task(Objective, Generic[ItemType, AnswerType]):
         builder.targets[self.name] = {ANSWERS: builder.clean.labels}
 
     def logits(
-        self, model: Model, hidden_states: Tensor, layout: Layout, positions: Tensor | None = None
+        self,
+        model: Model,
+        hidden_states: Tensor,
+        layout: Layout,
+        positions: Tensor | None = None,
+        ids: Tensor | None = None,
     ) -> Tensor:
         """What the model's head computes.
 
@@ -469,16 +476,42 @@ class Task(Objective, Generic[ItemType, AnswerType]):
             hidden_states: Its vectors of all tokens, (N, W).
             layout: Where windows begin and end.
             positions: The tokens whose logits are wanted, (n,); all if not given.
+            ids: What the tokens are, (N,), for a head that weighs them.
 
         Returns:
             A row for each window, (B, C), or for each wanted token, (n, C).
         """
         return model.head(self.head).logits(hidden_states, layout, positions)
 
+    def reads_first(self, model: Model) -> bool:
+        """Whether the first token of each window is all that is read of the hidden states."""
+        return self.head in model.heads and model.head(self.head).reads_first
+
+    def hidden_states(
+        self, model: Any, ids: Tensor, layout: Layout, types: Tensor | None
+    ) -> tuple[Tensor, Layout]:
+        """The hidden states its head reads, and where windows begin in them.
+
+        Where it reads first tokens alone, the last layer computes no others.
+        """
+        # Trap: what is compiled is the forward.
+        if isinstance(model, Model) and model.computes_some and self.reads_first(model):
+            return model.first_tokens(ids, layout, types), Layout([1] * len(layout))
+        return model(ids, layout, types), layout
+
+    def loss(self, model: Model, tensors: BatchTensors) -> Loss:
+        """One forward pass, and its loss."""
+        hidden_states, layout = self.hidden_states(
+            model, tensors.ids, tensors.layout, tensors.types
+        )
+        return Loss(self.losses(model, hidden_states, replace(tensors, layout=layout)))
+
     def outputs(self, model: Any, tensors: BatchTensors) -> Tensor:
         """What a loss over a whole step compares: a row of logits, or a vector, for each window."""
-        hidden_states = model(tensors.ids, tensors.layout, tensors.types)
-        return self.logits(model, hidden_states, tensors.layout)
+        hidden_states, layout = self.hidden_states(
+            model, tensors.ids, tensors.layout, tensors.types
+        )
+        return self.logits(model, hidden_states, layout, ids=tensors.ids)
 
     def known(self, tensors: BatchTensors) -> Mapping[str, Tensor]:
         """What is known of each window of a micro-batch, for a loss over a whole step."""

@@ -1,11 +1,12 @@
 """From labelled files to a task: its labels, its items, and what a person should know of them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from clozeworks.checkpoints.generation import END
 from clozeworks.data.labelled.bad_rows import BadRows
@@ -52,6 +53,8 @@ class LabelledTask:
     """How several tasks are mixed; None if they are not."""
     objects: RunObjects = field(default_factory=RunObjects)
     """What a program handed to the run."""
+    weights: Mapping[str, Tensor] = field(default_factory=dict)
+    """Weights that were counted in the items, by their name in the network."""
 
     def measure(
         self,
@@ -151,7 +154,15 @@ def labelled_task(
     if report.train.vocabulary is not None and report.train.vocabulary.unknown:
         messages.append(report.train.vocabulary.sentence())
     return LabelledTask(
-        ready.task, ready.train, ready.dev, tuple(messages), report, parts, data.mixture, objects
+        ready.task,
+        ready.train,
+        ready.dev,
+        tuple(messages),
+        report,
+        parts,
+        data.mixture,
+        objects,
+        ready.weights,
     )
 
 
@@ -215,6 +226,8 @@ def note_in_folder(ready: Prepared, start: LanguageModel) -> None:
         checkpoint.tokenizer = start.tokenizer.with_max_length(ready.max_length)
     if (vectors := ready.vectors) is not None:
         length = vectors.max_length or checkpoint.pooling.max_length
+        if checkpoint.pooling.lowercase:  # learned from as they will be embedded
+            checkpoint.tokenizer = start.tokenizer.lowercased
         checkpoint.pooling = replace(
             checkpoint.pooling,
             modes=vectors.pooling,

@@ -209,6 +209,7 @@ class FinetuneRun:
         ):
             self.callback.on_message(f"Seed {self.seed}: {message}")
         model = self.start.for_task(self.data.task, seed=self.seed, head=self.recipe.head)
+        model.model.load_state_dict(dict(self.data.weights), strict=False)
         network = model.model.to(self.ranks.device)
         self.objective.check(network.blueprint)
         if (lora := self.recipe.lora) is not None:

@@ -33,6 +33,7 @@ from clozeworks.core.heads.sentence_vectors import (
     VectorStep,
     check_poolings,
 )
+from clozeworks.core.heads.token_weights import inverse_document_frequencies
 from clozeworks.core.layout import Layout
 from clozeworks.core.loss import Loss
 from clozeworks.core.model import Model
@@ -140,8 +141,9 @@ class Embed(Task[EmbedItem, Embedded]):
     """What vectors cost; what suits the rows if not given."""
     pooling: tuple[str, ...] = ()
     """How the tokens of a text become its vector: first, mean, max, mean_sqrt_length,
-    weighted_mean, last, several of them side by side; or attention_mean, whose weights are learned.
-    As the model folder says if not given."""
+    weighted_mean, last, several of them side by side; or attention_mean, whose weights are learned,
+    or tf_idf_mean, whose weights are counted in the texts to learn from. As the model folder says
+    if not given."""
     steps: tuple[VectorStep, ...] | None = None
     """What happens to a vector after pooling, such as {kind = "dense", width = 256}; as the model
     folder says if not given."""
@@ -158,10 +160,6 @@ class Embed(Task[EmbedItem, Embedded]):
     def __post_init__(self) -> None:
         if self.pooling:
             check_poolings(self.pooling)
-        if self.pooling == (TF_IDF,):
-            rule = "its weights are counted, not learned"
-            advice = "teach with mean, and use tf_idf_mean on the model that comes out"
-            raise SettingError("pooling", TF_IDF, rule, advice)
         if self.windows.keep == "all":
             rule = "a text has one vector, so it is read in one window"
             raise SettingError("windows.keep", "all", rule, "use first, last or both")
@@ -196,7 +194,19 @@ class Embed(Task[EmbedItem, Embedded]):
         task = replace(task, pooling=pooling, steps=steps)
         loss = loss.settled_by(train).fitted_to(task.width(data.model.blueprint))
         task = replace(task, loss=loss)
-        return Prepared(task, train, dev, (*messages, *more, *about_dev), vectors=task.stated())
+        messages += [*more, *about_dev]
+        weights: dict[str, Tensor] = {}
+        if pooling == (TF_IDF,) != own.modes:
+            texts = list(dict.fromkeys(text for item in data.train.items for text in item.texts))
+            plain = data.model.tokenizer
+            encoded = (plain.lowercased if own.lowercase else plain).encode(texts)
+            entries = data.model.blueprint.embeddings.tokens
+            counts = inverse_document_frequencies((each.ids for each in encoded), entries)
+            weights = {f"heads.{SENTENCE}.pooling.weights": counts}
+            messages.append(
+                f"How much a token counts was counted in {counted(len(texts), 'text')}."
+            )
+        return Prepared(task, train, dev, (*messages,), vectors=task.stated(), weights=weights)
 
     @property
     def chain(self) -> SentenceVectors:
@@ -224,7 +234,7 @@ class Embed(Task[EmbedItem, Embedded]):
         own = model.pooling
         length = min(filter(None, (own.max_length, model.max_length)), default=None)
         return cls(
-            pooling=() if own.modes == (TF_IDF,) else own.modes,  # the model has a head for that
+            pooling=own.modes,
             steps=own.steps,
             normalize=own.normalize,
             windows=Windows(keep="first", length=length),
@@ -281,6 +291,10 @@ class Embed(Task[EmbedItem, Embedded]):
         """Those that its loss learns with."""
         return frozenset() if self.loss is None else self.loss.required_heads
 
+    def reads_first(self, model: Model) -> bool:
+        """Where that is the pooling."""
+        return {*self.chain.modes} == {"first"}
+
     # From items to vectors.
 
     def windows_of(
@@ -326,11 +340,16 @@ class Embed(Task[EmbedItem, Embedded]):
             builder.targets[self.name] = {KNOWN: builder.clean.labels}
 
     def logits(
-        self, model: Model, hidden_states: Tensor, layout: Layout, positions: Tensor | None = None
+        self,
+        model: Model,
+        hidden_states: Tensor,
+        layout: Layout,
+        positions: Tensor | None = None,
+        ids: Tensor | None = None,
     ) -> Tensor:
         """The vector of each text, (B, W)."""
         if SENTENCE in model.heads:
-            vectors: Tensor = model.heads[SENTENCE](hidden_states, layout)
+            vectors: Tensor = model.heads[SENTENCE](hidden_states, layout, ids=ids)
             return vectors
         return pool(hidden_states, layout, self.chain.modes)
 

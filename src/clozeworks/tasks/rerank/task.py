@@ -29,7 +29,6 @@ from clozeworks.core.model import Model
 from clozeworks.data.labelled.items import Item, ItemLocations
 from clozeworks.errors import InputError, SettingError
 from clozeworks.objectives.batch import ANSWERS, BatchBuilder, BatchTensors, Vocabularies
-from clozeworks.objectives.objective import Objective
 from clozeworks.rng import RandomStream
 from clozeworks.spec import spec
 from clozeworks.tasks.classify import FAMILY_HEAD, POOLER, Classify
@@ -314,7 +313,7 @@ class Rerank(Task[RerankItem, Reranked]):
 
     def batch_loss(self, model: Model, tensors: BatchTensors) -> Loss:
         """One forward pass, and what its logits cost."""
-        return Objective.loss(self, model, tensors)
+        return Task.loss(self, model, tensors)
 
     def loss_of_vectors(self, model: Any, vectors: Tensor, known: Mapping[str, Tensor]) -> Loss:
         """What the logits of a step cost, in float32: halves make documents equal."""

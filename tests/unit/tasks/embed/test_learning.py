@@ -1,14 +1,16 @@
 """Every kind of rows teaches a model; what is saved is a sentence model that says so."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 import clozeworks as cw
 from clozeworks.core.heads.sentence_vectors import TruncateDim
-from clozeworks.errors import ClozeworksError, UnsupportedError
-from clozeworks.text.training.train import train_from_iterator
+from clozeworks.errors import ClozeworksError
+from clozeworks.text.training.train import STYLES, train_from_iterator
 
 THINGS = ["cat", "dog", "river", "garden", "old house", "red car", "tall tree", "small boat"]
 SMALL = {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64}
@@ -215,16 +217,44 @@ def test_vectors_of_a_model_that_was_not_taught_are_made_as_its_folder_says(star
     assert np.allclose(found, model.embed(texts, truncate=True), atol=1e-6)
 
 
-def test_weights_of_tokens_are_for_embed_alone(start):
+def weights_of_tokens(model):
+    return model.model.sentence.pooling.weights
+
+
+def test_token_weights_are_counted_in_the_texts_to_learn_from(start, tmp_path):
+    trained = taught(start, ROWS["pairs"], tmp_path / "run", pooling=["tf_idf_mean"]).load()
+    expected = cw.load(start)
+    expected.weigh_tokens([text for row in ROWS["pairs"] for text in row.values()])
+    assert trained.pooling.modes == ("tf_idf_mean",)
+    assert torch.equal(weights_of_tokens(trained), weights_of_tokens(expected))
+    assert weights_of_tokens(trained).unique().numel() > 3
+    assert not np.allclose(trained.embed(TEXTS), expected.embed(TEXTS, normalize=True))
+
+
+def test_token_weights_that_a_model_has_stay(start, tmp_path):
     model = cw.load(start)
-    model.weigh_tokens(TEXTS)
-    with pytest.raises(UnsupportedError) as caught:
-        model.predict(TEXTS[:3], "embed")
-    assert str(caught.value) == (
-        "the pooling is tf_idf_mean; it weighs tokens by their ids, which a task does not know; "
-        "compute vectors with embed."
+    model.weigh_tokens([TEXTS[0]] * 3 + [THINGS[0]])
+    own = weights_of_tokens(model).clone()
+    assert np.allclose(model.predict(TEXTS[:1], "embed")[0].vectors, model.embed(TEXTS[:1]))
+    trained = taught(model.save(tmp_path / "weighed"), ROWS["scores"], tmp_path / "run").load()
+    assert trained.pooling.modes == ("tf_idf_mean",)
+    assert torch.equal(weights_of_tokens(trained), own)
+
+
+def test_a_model_for_small_letters_learns_from_small_letters(start, tmp_path):
+    """What is embedded in small letters is learned from in small letters."""
+    style = replace(STYLES["wordpiece"](), lowercase=False)
+    cased = train_from_iterator(TEXTS, kind="wordpiece", size=150, style=style)
+    model = cw.new("bert-tiny", cased, **SMALL)
+    model.pooling = cw.Pooling(lowercase=True)
+    small = [{"query": t, "document": f"look at {t}"} for t in TEXTS]
+    large = [{name: text.upper() for name, text in row.items()} for row in small]
+    folder = model.save(tmp_path / "model")
+    first, second = (
+        taught(folder, rows, tmp_path / name).load().embed(["The CAT"])
+        for name, rows in (("small", small), ("large", large))
     )
-    assert model.evaluate(DEV, task="embed").measured.values
+    assert np.array_equal(first, second)
 
 
 def test_settings_of_the_usual_loss_need_no_kind(start, tmp_path):
