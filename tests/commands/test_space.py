@@ -57,27 +57,27 @@ def test_json(command, bert_model, texts, pairs):
 
 def test_a_folder_that_is_mended(command, bert_model, texts, tmp_path):
     outcome = command(
-        "whiten", bert_model, texts, "--dimensions", "8", "--out", tmp_path / "mended",
+        "whiten", bert_model, texts, "--dimensions", "8", "--out", tmp_path / "repaired",
         "--page", tmp_path / "page.html",
     )  # fmt: skip
     assert outcome.code == 0
     assert outcome.out.splitlines()[-2:] == [
-        f"{tmp_path / 'mended'}: mean pooling, then dense to 8 (as the model folder says)",
-        f"Use it: clozeworks embed {tmp_path / 'mended'} …",
+        f"{tmp_path / 'repaired'}: mean pooling, then dense to 8 (as the model folder says)",
+        f"Use it: clozeworks embed {tmp_path / 'repaired'} …",
     ]
     assert (tmp_path / "page.html").exists()
     expected = cw.load(bert_model)
     expected.whiten(texts.read_text().splitlines(), dimensions=8)
-    found = cw.load(tmp_path / "mended").embed("the cat sat")
+    found = cw.load(tmp_path / "repaired").embed("the cat sat")
     # The order of the texts is another, so sums differ in the last digits.
     np.testing.assert_allclose(found, expected.embed("the cat sat"), atol=2e-3)
     record = json.loads(
         command(
-            "whiten", bert_model, texts, "--method", "centre", "--out", tmp_path / "mended",
+            "whiten", bert_model, texts, "--method", "centre", "--out", tmp_path / "repaired",
             "--overwrite", "--json",
         ).out
     )  # fmt: skip
-    assert record["folder"] == str(tmp_path / "mended") and record["after"]["dimensions"] == 32
+    assert record["folder"] == str(tmp_path / "repaired") and record["after"]["dimensions"] == 32
 
 
 def test_refusals(refused, bert_model, texts, tmp_path):

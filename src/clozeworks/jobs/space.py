@@ -132,12 +132,12 @@ def try_repair(
         )
     before, scored = sample.measured(sample.vectors[:held], sample.sides)
     sides = tuple(fitted.apply(side) for side in sample.sides)
-    after, mended = sample.measured(fitted.apply(sample.vectors[:held]), sides)
+    after, repaired = sample.measured(fitted.apply(sample.vectors[:held]), sides)
     report = dataclasses.replace(
         _report(model, before, scored, notes), after=after, repair=str(final)
     )
-    if scored is not None and mended is not None:
-        report = dataclasses.replace(report, pairs=difference(scored, mended))
+    if scored is not None and repaired is not None:
+        report = dataclasses.replace(report, pairs=difference(scored, repaired))
     return report, final
 
 

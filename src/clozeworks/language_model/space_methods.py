@@ -1,4 +1,4 @@
-"""The methods of a language model that look at the space of its vectors, and mend it."""
+"""The methods of a language model that look at the space of its vectors, and repair it."""
 
 from collections.abc import Sequence
 from typing import Unpack
@@ -82,7 +82,7 @@ class SpaceMethods(EmbeddingMethods):
     ) -> Repair:
         """Adds a dense layer after the pooling that makes the space more even; nothing is trained.
 
-        From then on `embed` returns mended vectors, and `save` writes the layer as a Dense module
+        From then on `embed` returns repaired vectors, and `save` writes the layer as a Dense module
         that sentence-transformers reads. A model that was trained to compare texts may get worse by
         it: measure it on scored pairs, as `clozeworks whiten --pairs` does.
 

@@ -28,12 +28,12 @@ def prepare(folder, language):
 
 
 def followed(folder, names):
-    assert (folder / "space.html").exists() and (folder / "mended.html").exists()
-    mended, again = cw.load(folder / "mended"), cw.load(folder / "mended-too")
+    assert (folder / "space.html").exists() and (folder / "repaired.html").exists()
+    repaired, again = cw.load(folder / "repaired"), cw.load(folder / "repaired-too")
     texts = names["texts"]
-    assert mended.embed(texts).shape == (len(texts), 8)
+    assert repaired.embed(texts).shape == (len(texts), 8)
     # The order of the texts is another, so sums differ in the last digits.
-    np.testing.assert_allclose(mended.embed(texts), again.embed(texts), atol=1e-2)
+    np.testing.assert_allclose(repaired.embed(texts), again.embed(texts), atol=1e-2)
     assert abs(again.space(texts).mean_cosine) < 0.05 < names["space"].mean_cosine
     assert names["small"].shape == (len(texts), 4)
     assert cw.load(folder / "weighted").pooling.modes == ("tf_idf_mean",)

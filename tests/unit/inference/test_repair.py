@@ -1,4 +1,4 @@
-"""What mends a space: identities of whitening, and what is refused."""
+"""What repairs a space: identities of whitening, and what is refused."""
 
 import numpy as np
 import pytest
@@ -17,12 +17,12 @@ def cone():
 
 
 def test_whitened_vectors_have_mean_0_and_covariance_1(cone):
-    mended = fit_repair(cone).apply(cone)
+    repaired = fit_repair(cone).apply(cone)
     assert measures.mean_cosine(cone) > 0.98
-    np.testing.assert_allclose(mended.mean(axis=0), 0, atol=1e-6)
-    np.testing.assert_allclose(mended.T @ mended / len(mended), np.eye(12), atol=1e-6)
-    assert abs(measures.mean_cosine(mended)) < 0.01
-    assert measures.iso_score(measures.principal_directions(mended)[0]) == pytest.approx(1)
+    np.testing.assert_allclose(repaired.mean(axis=0), 0, atol=1e-6)
+    np.testing.assert_allclose(repaired.T @ repaired / len(repaired), np.eye(12), atol=1e-6)
+    assert abs(measures.mean_cosine(repaired)) < 0.01
+    assert measures.iso_score(measures.principal_directions(repaired)[0]) == pytest.approx(1)
 
 
 @pytest.mark.parametrize("method", ["whiten", "pca"])
@@ -32,11 +32,11 @@ def test_fewer_dimensions_are_the_first_ones(cone, method):
 
 
 def test_principal_components_keep_distances(cone):
-    mended = fit_repair(cone, "pca").apply(cone)
+    repaired = fit_repair(cone, "pca").apply(cone)
     for one, other in ((0, 1), (7, 400)):
         before = np.linalg.norm(cone[one] - cone[other])
-        assert np.linalg.norm(mended[one] - mended[other]) == pytest.approx(before)
-    variances = mended.var(axis=0)
+        assert np.linalg.norm(repaired[one] - repaired[other]) == pytest.approx(before)
+    variances = repaired.var(axis=0)
     assert (np.diff(variances) < 0).all()
 
 
@@ -48,8 +48,8 @@ def test_the_mean_alone(cone):
 def test_all_but_the_top(width, removed):
     x = np.random.default_rng(0).normal(size=(300, width)) + 1
     repair = fit_repair(x, "all-but-the-top")
-    mended = repair.apply(x)
-    before, after = (np.linalg.svd(each - each.mean(0))[1] for each in (x, mended))
+    repaired = repair.apply(x)
+    before, after = (np.linalg.svd(each - each.mean(0))[1] for each in (x, repaired))
     np.testing.assert_allclose(after[: width - removed], before[removed:width])
     np.testing.assert_allclose(after[width - removed :], 0, atol=1e-9)
     directions = "1 top direction" if removed == 1 else "3 top directions"
@@ -66,8 +66,8 @@ def test_directions_without_variance_are_dropped(cone):
     flat = np.hstack([cone, cone[:, :3]])  # 15 dimensions, 12 of them free
     repair = fit_repair(flat)
     assert repair.dimensions == 12 and np.isfinite(repair.matrix).all()
-    mended = repair.apply(flat)
-    np.testing.assert_allclose(mended.T @ mended / len(mended), np.eye(12), atol=1e-6)
+    repaired = repair.apply(flat)
+    np.testing.assert_allclose(repaired.T @ repaired / len(repaired), np.eye(12), atol=1e-6)
     with pytest.raises(SettingError) as caught:
         fit_repair(flat, dimensions=13)
     assert str(caught.value) == (

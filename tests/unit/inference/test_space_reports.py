@@ -101,7 +101,7 @@ def test_lengths_count_unless_vectors_are_scaled():
         ),
         (
             report(space(seed=1), space()),
-            "There was little to mend: the mean cosine goes from 0.00 to 0.00, IsoScore from 0.94 "
+            "There was little to repair: the mean cosine goes from 0.00 to 0.00, IsoScore from 0.94 "
             "to 0.93.",
         ),
         (
@@ -175,7 +175,7 @@ def test_a_mended_model(tiny_models, tmp_path, method, normalize):
     expected = fit_repair(before, method, dimensions).apply(before)
     np.testing.assert_allclose(model.embed(TEXTS, normalize=False), expected, atol=1e-3)
     assert model.pooling.normalize == normalize and repair.dimensions == (dimensions or 32)
-    again = cw.load(model.save(tmp_path / "mended"))
+    again = cw.load(model.save(tmp_path / "repaired"))
     np.testing.assert_array_equal(again.embed(TEXTS), model.embed(TEXTS))
     model.whiten(TEXTS, method="centre")  # a second one comes after the first
     assert len(model.pooling.steps) == 2

@@ -1,1 +1,1 @@
-"""The space of a model's vectors: what is wrong with it, and what mends it without training."""
+"""The space of a model's vectors: what is wrong with it, and what repairs it without training."""

@@ -1,4 +1,4 @@
-"""What mends a space without training: one matrix and one shift for all vectors.
+"""What repairs a space without training: one matrix and one shift for all vectors.
 
 Paper: Su et al. 2021 (whitening); Mu & Viswanath 2018 (all but the top); Pearson 1901 (PCA).
 The idea: vectors of a narrow cone are told apart better after their mean is subtracted, and
@@ -51,9 +51,9 @@ class Repair:
         return bias
 
     def apply(self, vectors: Float32Array | Float64Array) -> Float64Array:
-        """Mends vectors, (n, D) to (n, K)."""
-        mended: Float64Array = (vectors.astype(np.float64) - self.mean) @ self.matrix
-        return mended
+        """Repairs vectors, (n, D) to (n, K)."""
+        repaired: Float64Array = (vectors.astype(np.float64) - self.mean) @ self.matrix
+        return repaired
 
     def __str__(self) -> str:
         names = {
@@ -72,7 +72,7 @@ class Repair:
 def fit_repair(
     vectors: Float32Array | Float64Array, method: str = "whiten", dimensions: int | None = None
 ) -> Repair:
-    """Computes what mends a space from vectors of texts.
+    """Computes what repairs a space from vectors of texts.
 
     Args:
         vectors: Those of different texts, not scaled to length 1, (n, D).

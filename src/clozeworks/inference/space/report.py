@@ -8,7 +8,7 @@ from clozeworks.tasks.metrics.difference import Difference
 from clozeworks.tasks.metrics.measured import number_text
 from clozeworks.wording import counted
 
-# A mean cosine above the first is a narrow cone; below the second there is little to mend.
+# A mean cosine above the first is a narrow cone; below the second there is little to repair.
 CONE, EVEN = 0.5, 0.2
 # How much of the variance one direction may have, and of the mean cosine one dimension.
 _TOP, _PART = 0.2, 0.2
@@ -153,7 +153,7 @@ def verdict(report: SpaceReport) -> str:
             f"worse, although {moved}; measure it with scored pairs: --pairs FILE."
         )
     if before.mean_cosine < EVEN and after.iso_score - before.iso_score < 0.1:
-        return f"There was little to mend: {moved}."
+        return f"There was little to repair: {moved}."
     return (
         f"The space is more even: {moved}. Whether texts are compared better only scored pairs can "
         "tell: --pairs FILE."
