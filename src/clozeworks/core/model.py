@@ -4,6 +4,7 @@ Shapes: N tokens, B texts, W width.
 """
 
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -174,6 +175,19 @@ class RereadingModel(Model):
         is_first = layout.positions(ids.device) == 0
         shifted = torch.where(is_first, self.start, ids.roll(1))
         return self.decode(shifted, layout, AttentionSource(encoded, layout))
+
+
+def hidden_states_to_read(
+    model: Any, ids: Tensor, layout: Layout, types: Tensor | None, *, first: bool
+) -> tuple[Tensor, Layout]:
+    """What heads read, and where texts begin in it: all tokens, or the first of each alone.
+
+    Where first tokens are all that is read, the last layer computes no others if it can.
+    """
+    # Trap: what is compiled is the forward.
+    if first and isinstance(model, Model) and model.computes_some:
+        return model.first_tokens(ids, layout, types), Layout([1] * len(layout))
+    return model(ids, layout, types), layout
 
 
 def hidden_states_at(

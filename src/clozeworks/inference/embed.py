@@ -78,7 +78,9 @@ def embed(
 
     def forward(batch: list[int]) -> torch.Tensor:
         packed = pack([encoded[text] for text in batch], device)
-        computed: torch.Tensor = chain(packed.encoded(model), packed.layout, skipped, packed.ids)
+        only_first = chain.reads_first and not skipped
+        hidden_states, layout = packed.to_pool(model, only_first=only_first)
+        computed: torch.Tensor = chain(hidden_states, layout, skipped, packed.ids)
         check_finite(model, computed, batch, "the vector", source_locations)
         return computed
 

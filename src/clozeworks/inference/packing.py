@@ -34,6 +34,14 @@ class Packed:
         """The encoder's hidden states of all tokens, (N, W)."""
         return model.encode(self.ids, self.layout, self.types, trace)
 
+    def to_pool(self, model: Model, *, only_first: bool) -> tuple[Tensor, Layout]:
+        """The encoder's hidden states and their layout: of all tokens, or of first ones alone."""
+        if only_first and model.computes_some:
+            return model.first_tokens(self.ids, self.layout, self.types), Layout(
+                [1] * len(self.layout)
+            )
+        return self.encoded(model), self.layout
+
     def positions(self, of_texts: Sequence[Int64Array]) -> Tensor:
         """Positions in each text as positions in the batch, (n,)."""
         shifted = [own + start for own, start in zip(of_texts, self.layout.starts, strict=True)]

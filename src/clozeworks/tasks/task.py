@@ -30,7 +30,7 @@ from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.sentence_vectors import VectorStep
 from clozeworks.core.layout import Layout
 from clozeworks.core.loss import Loss, LossTerm
-from clozeworks.core.model import Model
+from clozeworks.core.model import Model, hidden_states_to_read
 from clozeworks.data.files.tables import Table
 from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.columns import find_columns
@@ -490,14 +490,8 @@ class Task(Objective, Generic[ItemType, AnswerType]):
     def hidden_states(
         self, model: Any, ids: Tensor, layout: Layout, types: Tensor | None
     ) -> tuple[Tensor, Layout]:
-        """The hidden states its head reads, and where windows begin in them.
-
-        Where it reads first tokens alone, the last layer computes no others.
-        """
-        # Trap: what is compiled is the forward.
-        if isinstance(model, Model) and model.computes_some and self.reads_first(model):
-            return model.first_tokens(ids, layout, types), Layout([1] * len(layout))
-        return model(ids, layout, types), layout
+        """The hidden states its head reads, and where windows begin in them."""
+        return hidden_states_to_read(model, ids, layout, types, first=self.reads_first(model))
 
     def loss(self, model: Model, tensors: BatchTensors) -> Loss:
         """One forward pass, and its loss."""

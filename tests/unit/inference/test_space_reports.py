@@ -101,8 +101,8 @@ def test_lengths_count_unless_vectors_are_scaled():
         ),
         (
             report(space(seed=1), space()),
-            "There was little to repair: the mean cosine goes from 0.00 to 0.00, IsoScore from 0.94 "
-            "to 0.93.",
+            "There was little to repair: the mean cosine goes from 0.00 to 0.00, IsoScore from "
+            "0.94 to 0.93.",
         ),
         (
             report(space(shift=3), space()),

@@ -325,6 +325,11 @@ class SentenceVectorsModule(nn.Module):
         self.steps = nn.ModuleList(steps)
 
     @property
+    def reads_first(self) -> bool:
+        """Whether the first token of each text is all it reads."""
+        return isinstance(self.pooling, PlainModes) and {*self.pooling.modes} == {"first"}
+
+    @property
     def width(self) -> int:
         """How many dimensions a vector has."""
         return self._steps()[-1].width if len(self.steps) else self.pooled
