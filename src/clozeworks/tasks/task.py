@@ -54,6 +54,8 @@ from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 ItemType = TypeVar("ItemType")
 AnswerType = TypeVar("AnswerType")
+# An item, the epoch and the item's number to the item that is shown.
+Change = Callable[[Any, int, int], Any]
 # From an item, its windows and their logits to an answer.
 Decoder = Callable[[Any, Sequence[TokenWindow], Sequence[Float32Array]], Any]
 
@@ -141,6 +143,8 @@ class Prepared:
     """How the model folder says texts become vectors, where that is learned."""
     weights: Mapping[str, Tensor] = field(default_factory=dict)
     """Weights that are counted in the rows and not learned, by their name in the network."""
+    change: Change | None = None
+    """How a row differs in an epoch from what stands in `train`; None if it never does."""
     max_length: int | None = None
     """The most tokens that the folder says are read, where that is fewer than the model takes."""
 

@@ -23,7 +23,7 @@ from clozeworks.language_model import LanguageModel
 from clozeworks.tasks.metrics.custom import with_metric
 from clozeworks.tasks.metrics.measured import Measured
 from clozeworks.tasks.spans.windows import by_item
-from clozeworks.tasks.task import Prepared, Task, TaskData, task_class
+from clozeworks.tasks.task import Change, Prepared, Task, TaskData, task_class
 from clozeworks.tasks.text_to_text.items import are_chats
 from clozeworks.wording import counted
 
@@ -55,6 +55,8 @@ class LabelledTask:
     """What a program handed to the run."""
     weights: Mapping[str, Tensor] = field(default_factory=dict)
     """Weights that were counted in the items, by their name in the network."""
+    change: Change | None = None
+    """How items differ from epoch to epoch."""
 
     def measure(
         self,
@@ -163,6 +165,7 @@ def labelled_task(
         data.mixture,
         objects,
         ready.weights,
+        ready.change,
     )
 
 

@@ -4,7 +4,7 @@ Encoding a step's items takes a small part of the time the step takes, so nothin
 beforehand: a run starts at once, and an epoch may show every item changed.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
@@ -19,7 +19,7 @@ from clozeworks.data.labelled.mixing import Mixed
 from clozeworks.errors import InputError
 from clozeworks.rng import RandomStream
 from clozeworks.tasks.spans.windows import by_item
-from clozeworks.tasks.task import Task
+from clozeworks.tasks.task import Change, Task
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 from clozeworks.text.words import word_starts
 
@@ -27,9 +27,6 @@ from clozeworks.text.words import word_starts
 _LOOKED_AT = 1_000
 # Windows of one item have neighbouring numbers.
 _MOST_WINDOWS = 1 << 20
-
-# An item, the epoch and the item's number to the item that is shown.
-Change = Callable[[Any, int, int], Any]
 
 
 @dataclass(frozen=True)
@@ -97,11 +94,7 @@ class TaskExamples(Examples):
         """Some items of an epoch; the windows of each stand one after the other."""
         numbers = (indices if self.mixed is None else self.mixed.chosen(epoch, indices)).tolist()
         items = [self.items[index] for index in numbers]
-        if self.change is not None:
-            items = [
-                self.change(item, epoch, index)
-                for item, index in zip(items, indices.tolist(), strict=True)
-            ]
+        items = self._changed(items, epoch, indices.tolist())
         windows = self.task.windows_of(items, self.tokenizer, self.max_length)
         targets = [
             target
@@ -131,6 +124,13 @@ class TaskExamples(Examples):
             token_labels=np.concatenate(tokens) if tokens else None,
         )
 
+    def _changed(self, items: Sequence[Any], epoch: int, indices: Sequence[int]) -> list[Any]:
+        """Items as an epoch shows them."""
+        if self.change is None:
+            return list(items)
+        numbered = zip(items, indices, strict=True)
+        return [self.change(item, epoch, index) for item, index in numbered]
+
 
 class DistinctExamples(TaskExamples):
     """Items of which no step shows a text twice.
@@ -143,6 +143,7 @@ class DistinctExamples(TaskExamples):
         batch_size: Items of a step.
         seed: The seed of the run: it decides the order.
         epochs: How many epochs there may be.
+        change: Changes an item for an epoch; a pure function.
     """
 
     def __init__(
@@ -155,10 +156,10 @@ class DistinctExamples(TaskExamples):
         batch_size: int,
         seed: int,
         epochs: int,
+        change: Change | None = None,
     ) -> None:
-        super().__init__(task, items, tokenizer, max_length=max_length)
+        super().__init__(task, items, tokenizer, max_length=max_length, change=change)
         self.copies = max(1, epochs)
-        self._texts = [frozenset(item.texts) for item in items]
         self._size, self._seed = batch_size, seed
         self.epoch = lru_cache(maxsize=None)(self._epoch)
 
@@ -172,7 +173,8 @@ class DistinctExamples(TaskExamples):
 
     def _epoch(self, epoch: int) -> DistinctOrder:
         shuffled = RandomStream(self._seed, "order").permutation(epoch, len(self.items))
-        return distinct_order(self._texts, shuffled, self._size)
+        shown = self._changed(self.items, epoch, range(len(self.items)))
+        return distinct_order([frozenset(item.texts) for item in shown], shuffled, self._size)
 
 
 def _joined(lists: Sequence[list[Any]]) -> Int64Array:

@@ -39,12 +39,7 @@ from clozeworks.jobs.finetune.adapting import (
     save_with_adapter,
 )
 from clozeworks.jobs.finetune.data import LabelledTask
-from clozeworks.jobs.finetune.examples import (
-    Change,
-    DistinctExamples,
-    GuideVectors,
-    TaskExamples,
-)
+from clozeworks.jobs.finetune.examples import DistinctExamples, GuideVectors, TaskExamples
 from clozeworks.jobs.finetune.plan import FinetunePlan
 from clozeworks.jobs.finetune.recipe import FinetuneRecipe
 from clozeworks.language_model import LanguageModel, load
@@ -58,7 +53,7 @@ from clozeworks.runtime.workers import WorkerPool
 from clozeworks.storage.atomic import write_json
 from clozeworks.storage.checksums import read_sealed, sealed
 from clozeworks.tasks.metrics.measured import Measured
-from clozeworks.tasks.task import Task
+from clozeworks.tasks.task import Change, Task
 from clozeworks.wording import counted
 
 # Words a model is asked for in place of another.
@@ -169,6 +164,7 @@ class FinetuneRun:
             batch_size=size,
             seed=self.seed,
             epochs=math.ceil(self.plan.epochs) + 1,
+            change=self.data.change,
         )
 
     @property
@@ -342,7 +338,7 @@ class FinetuneRun:
         examples = self.distinct or self._examples(
             model,
             self.data.train,
-            change=_change(self.recipe.augment, self.seed, self.start),
+            change=self.data.change or _change(self.recipe.augment, self.seed, self.start),
             mixed=self.data.mixed(self.seed),
         )
         if self.data.task.guide:

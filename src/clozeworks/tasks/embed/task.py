@@ -11,7 +11,7 @@ Example: `Embed(loss=MultipleNegativesRanking())`.
 Shapes: B texts, N tokens, W width.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -42,6 +42,7 @@ from clozeworks.errors import InputError, SettingError
 from clozeworks.objectives.batch import BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.rng import RandomStream
 from clozeworks.spec import spec
+from clozeworks.tasks.embed.class_pairs import ClassPairs
 from clozeworks.tasks.embed.items import KINDS, EmbedItem
 from clozeworks.tasks.embed.losses import EmbeddingLoss, StepTexts
 from clozeworks.tasks.embed.measures import measure_vectors
@@ -185,7 +186,7 @@ class Embed(Task[EmbedItem, Embedded]):
             raise SettingError("loss.kind", registry.kind(type(loss)), rule, advice)
         train: Sequence[EmbedItem] = data.train.items
         messages = [f"The rows hold {KINDS[kind]}: the loss is {registry.kind(type(loss))}."]
-        train, more = _rows_for(train, kind, rebuilt=loss.rebuilds)
+        train, more, pairs = _rows_for(train, kind, rebuilt=loss.rebuilds)
         dev, about_dev = _measurable(data.dev.items)
         own = data.model.pooling
         usual = () if own.stated else loss.usual_pooling
@@ -206,7 +207,15 @@ class Embed(Task[EmbedItem, Embedded]):
             messages.append(
                 f"How much a token counts was counted in {counted(len(texts), 'text')}."
             )
-        return Prepared(task, train, dev, (*messages,), vectors=task.stated(), weights=weights)
+        return Prepared(
+            task,
+            train,
+            dev,
+            tuple(messages),
+            vectors=task.stated(),
+            weights=weights,
+            change=pairs,
+        )
 
     @property
     def chain(self) -> SentenceVectors:
@@ -450,42 +459,35 @@ def _key(text: str) -> float:
 
 def _rows_for(
     items: Sequence[EmbedItem], kind: str, *, rebuilt: bool
-) -> tuple[Sequence[EmbedItem], tuple[str, ...]]:
+) -> tuple[Sequence[EmbedItem], tuple[str, ...], ClassPairs | None]:
     """Rows that a loss can learn from: of texts alone each with itself, of classes pairs."""
     if rebuilt:
-        return items, ("Each text is written again from the vector of what is left of it (TSDAE).",)
+        how = "Each text is written again from the vector of what is left of it (TSDAE)."
+        return items, (how,), None
     if kind == "texts":
         rows = [replace(item, others=(item.anchor,)) for item in items]
-        return rows, ("Each text is compared with itself, read with other dropout (SimCSE).",)
+        return rows, ("Each text is compared with itself, read with other dropout (SimCSE).",), None
     if kind != "groups":
-        return items, ()
-    members: dict[str, list[EmbedItem]] = defaultdict(list)
-    for item in items:
-        members[str(item.label)].append(item)
-    if len(members) == 1:
+        return items, (), None
+    pairs = ClassPairs.of(items)
+    if len(pairs.circles) == 1:
         raise InputError(
-            f"{items[0].source_location}: every text has the class {next(iter(members))!r}; there "
-            "must be two classes at least; add rows of others."
+            f"{items[0].source_location}: every text has the class {next(iter(pairs.circles))!r}; "
+            "there must be two classes at least; add rows of others."
         )
-    rng = RandomStream(0, "same class")
-    rows, alone = [], 0
-    for number, (label, several) in enumerate(sorted(members.items())):
-        if len(several) == 1:
-            alone += 1
-            continue
-        order = rng.permutation(number, len(several)).tolist()
-        for place, index in enumerate(order):
-            item, other = several[index], several[order[(place + 1) % len(order)]]
-            if item.anchor != other.anchor:
-                rows.append(replace(item, others=(other.anchor,), label=None, group=label))
+    rows = pairs.paired(items)
     if not rows:
         raise InputError(
             f"{items[0].source_location}: no class has two different texts; there is nothing to "
             "pair; add rows."
         )
-    note = f"Each text is paired with another of its class: {counted(len(rows), 'pair')}."
+    note = (
+        f"Each text is paired with another of its class, in each epoch another one: "
+        f"{counted(len(rows), 'pair')}."
+    )
+    alone = sum(len(texts) == 1 for texts in pairs.circles.values())
     missing = f" {counted(alone, 'class has', 'classes have')} one text and no pair."
-    return rows, (note + (missing if alone else ""),)
+    return rows, (note + (missing if alone else ""),), pairs
 
 
 def _measurable(items: Sequence[EmbedItem]) -> tuple[Sequence[EmbedItem], tuple[str, ...]]:

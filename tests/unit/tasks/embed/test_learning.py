@@ -10,6 +10,8 @@ import torch
 import clozeworks as cw
 from clozeworks.core.heads.sentence_vectors import TruncateDim
 from clozeworks.errors import ClozeworksError
+from clozeworks.tasks.embed.class_pairs import ClassPairs
+from clozeworks.tasks.embed.items import EmbedItem
 from clozeworks.text.training.train import STYLES, train_from_iterator
 
 THINGS = ["cat", "dog", "river", "garden", "old house", "red car", "tall tree", "small boat"]
@@ -215,6 +217,18 @@ def test_vectors_of_a_model_that_was_not_taught_are_made_as_its_folder_says(star
     texts = [TEXTS[0], " ".join(TEXTS[1:5])]
     found = np.concatenate([each.vectors for each in model.predict(texts, "embed")])
     assert np.allclose(found, model.embed(texts, truncate=True), atol=1e-6)
+
+
+def test_a_text_meets_all_of_its_class():
+    texts = {"x": "abcd", "y": "ef", "z": "g"}
+    items = [EmbedItem(text, label=label) for label, several in texts.items() for text in several]
+    pairs = ClassPairs.of([*items, items[0]])
+    rows = pairs.paired([*items, items[0]])
+    assert [row.anchor for row in rows] == [*"abcdef", "a"]  # z has one text
+    for row in rows:
+        met = [pairs(row, epoch, 0).others[0] for epoch in range(len(texts[row.group]) - 1)]
+        assert sorted([row.anchor, *met]) == sorted(texts[row.group])
+        assert row == pairs(row, 0, 0) == pairs(row, len(met), 0)
 
 
 def weights_of_tokens(model):
