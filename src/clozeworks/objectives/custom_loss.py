@@ -51,6 +51,10 @@ class CustomLoss(Wrapper):
     function: LabelLossFunction
     """From logits and labels to what each target costs."""
 
+    def reads_first(self, model: Model) -> bool:
+        """If what is predicted is read there."""
+        return self.objective.reads_first(model)
+
     def losses(self, model: Model, hidden_states: Tensor, tensors: BatchTensors) -> LossTerms:
         """The sum of what the function returns."""
         inner = self.objective

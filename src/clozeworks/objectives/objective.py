@@ -14,7 +14,7 @@ from clozeworks import registry
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.loss import Loss, LossTerms
-from clozeworks.core.model import Model
+from clozeworks.core.model import Model, hidden_states_to_read
 from clozeworks.data.examples import ExamplesSpec
 from clozeworks.data.examples.example_arrays import ExampleArrays
 from clozeworks.errors import SettingError
@@ -138,14 +138,21 @@ class Objective(Slot):
         heads = {**blueprint.heads, **self.heads(blueprint)}
         return dataclasses.replace(blueprint, heads=heads).check()
 
+    def reads_first(self, model: Model) -> bool:
+        """Whether `losses` reads the first token of each text alone, whose layout it is given."""
+        return False
+
     def losses(self, model: Model, hidden_states: Tensor, tensors: BatchTensors) -> LossTerms:
         """The loss terms, from the hidden states of all tokens, (N, W)."""
         raise NotImplementedError
 
     def loss(self, model: Model, tensors: BatchTensors) -> Loss:
         """One forward pass, and its loss."""
-        hidden_states = model(tensors.ids, tensors.layout, tensors.types)
-        return Loss(self.losses(model, hidden_states, tensors))
+        read = hidden_states_to_read(
+            model, tensors.ids, tensors.layout, tensors.types, first=self.reads_first(model)
+        )
+        hidden_states, layout = read
+        return Loss(self.losses(model, hidden_states, dataclasses.replace(tensors, layout=layout)))
 
     def batch_loss(self, model: Model, tensors: BatchTensors) -> Loss:
         """What training calls: `loss`, which may be the name of a setting in a task."""

@@ -29,7 +29,7 @@ from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.heads import HeadSpec
 from clozeworks.core.heads.sentence_vectors import VectorStep
 from clozeworks.core.layout import Layout
-from clozeworks.core.loss import Loss, LossTerm
+from clozeworks.core.loss import LossTerm
 from clozeworks.core.model import Model, hidden_states_to_read
 from clozeworks.data.files.tables import Table
 from clozeworks.data.labelled.bad_rows import BadRows
@@ -497,13 +497,6 @@ class Task(Objective, Generic[ItemType, AnswerType]):
         """The hidden states its head reads, and where windows begin in them."""
         return hidden_states_to_read(model, ids, layout, types, first=self.reads_first(model))
 
-    def loss(self, model: Model, tensors: BatchTensors) -> Loss:
-        """One forward pass, and its loss."""
-        hidden_states, layout = self.hidden_states(
-            model, tensors.ids, tensors.layout, tensors.types
-        )
-        return Loss(self.losses(model, hidden_states, replace(tensors, layout=layout)))
-
     def outputs(self, model: Any, tensors: BatchTensors) -> Tensor:
         """What a loss over a whole step compares: a row of logits, or a vector, for each window."""
         hidden_states, layout = self.hidden_states(
@@ -613,9 +606,11 @@ class Task(Objective, Generic[ItemType, AnswerType]):
         """Tables, charts and sentences about predictions, as plain data."""
         return []
 
-    def mistakes(self, items: Sequence[ItemType], answers: Sequence[AnswerType]) -> list[Mistake]:
-        """What a model got wrong, item by item."""
-        return []
+    def mistakes(
+        self, items: Sequence[ItemType], answers: Sequence[AnswerType]
+    ) -> list[Mistake] | None:
+        """What a model got wrong, item by item; None if nothing can be called right or wrong."""
+        return None
 
     def from_input(self, item: ItemType) -> ItemType:
         """An item that was made of a text alone, as this task reads it."""
