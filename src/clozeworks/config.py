@@ -153,7 +153,8 @@ def _read_union(cls: Any, data: Any, path: str) -> Any:
 
 def _read_tuple(cls: Any, data: Any, path: str) -> tuple[Any, ...]:
     if not isinstance(data, list | tuple):
-        raise SettingError(path, data, "it must be a list")
+        advice = f"write [{data}]" if isinstance(data, str) and data.isidentifier() else ""
+        raise SettingError(path, data, "it must be a list", advice)
     item = typing.get_args(cls)[0]
     return tuple(read(item, value, f"{path}[{i}]") for i, value in enumerate(data))
 
@@ -279,7 +280,7 @@ def override(data: dict[str, Any], change: str) -> None:
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):  # not TOML, a number too long, or nested too deep
-        value = text
+        value = _unquoted(text)
     *tables, key = path.split(".")
     for depth, table in enumerate(tables):
         inner = data.setdefault(table, {})
@@ -290,3 +291,11 @@ def override(data: dict[str, Any], change: str) -> None:
             )
         data = inner
     data[key] = value
+
+
+def _unquoted(text: str) -> Any:
+    """A text that is not TOML; a list of words where a shell took their quotation marks."""
+    words = [word.strip() for word in text[1:-1].split(",")]
+    if text.startswith("[") and text.endswith("]") and all(map(str.isidentifier, words)):
+        return words
+    return text
