@@ -212,8 +212,9 @@ class TableOptions(FileOptions):
 
     Attributes:
         columns: The columns by role, by name or number: text=review,label=5. Detected if not given.
-            Roles: text, label; first, second; words, tags; question, context, answers; source,
-            target, input, prefix, task, messages.
+            Roles: text, label; first, second; words, tags; question, context, answers; anchor,
+            positive, negative, teacher; query, document; source, target, input, prefix, task,
+            messages.
         header: Whether the first row of .csv and .tsv is a header; detected if not given.
     """
 

@@ -73,6 +73,7 @@ def _command(kind: type[Task[Any, Any]]) -> None:
         dev: Files = None,
         out: Annotated[Path | None, Parameter(alias="-o")] = None,
         columns: str | None = None,
+        dev_columns: str | None = None,
         seeds: int = 1,
         skip_bad_rows: Annotated[bool, Parameter(negative="")] = False,
         probe: Annotated[bool, Parameter(negative="")] = False,
@@ -89,6 +90,7 @@ def _command(kind: type[Task[Any, Any]]) -> None:
             "--dev": dev or [],
             "--out": [str(out)] if out else [],
             "--columns": [columns] if columns else [],
+            "--dev-columns": [dev_columns] if dev_columns else [],
             "--seeds": [str(seeds)] if seeds != 1 else [],
             **{option_name(name): [str(value)] for name, value in given.items()},
         }
@@ -104,8 +106,9 @@ def _command(kind: type[Task[Any, Any]]) -> None:
         check_minimum(1, seeds=seeds)
         _check_named_once(changes, options)
         data: dict[str, Any] = {"train": files, "dev": dev or []}
-        if columns:
-            data["columns"] = parse_columns(columns, kind.item_read(changes))
+        for name, named in (("columns", columns), ("dev_columns", dev_columns)):
+            if named:
+                data[name] = parse_columns(named, kind.item_read(changes))
         data |= {"skip_bad_rows": True} if skip_bad_rows else {}
         data |= given
         recipe = {
@@ -116,7 +119,7 @@ def _command(kind: type[Task[Any, Any]]) -> None:
             "seeds": list(range(seeds)),
         }
         # What has an option here is named by it; the rest as in a recipe.
-        own = ("dev", "columns", "skip_bad_rows", *FILE_OPTIONS)
+        own = ("dev", "columns", "dev_columns", "skip_bad_rows", *FILE_OPTIONS)
         spelled = {f"data.{name}": option_name(name) for name in own}
         spelled |= {"run": "--out", "seeds": "--seeds", "data.train": "TRAIN", "model": "MODEL"}
         _run(recipe, changes, words, training, spelled, probe=probe)
@@ -135,6 +138,7 @@ def _command(kind: type[Task[Any, Any]]) -> None:
             times.
         out: The folder of the run; TASK-run if not given.
         columns: Which column is what, for example {example}; detected if not given.
+        dev_columns: The same of the files named by --dev; as --columns says if not given.
         seeds: How many models are trained, with seeds from 0; the best one is kept.
         skip_bad_rows: Drop and count rows that cannot be used.
         probe: Also measure what the frozen model's layers are worth, on the same items.
@@ -145,7 +149,13 @@ def _command(kind: type[Task[Any, Any]]) -> None:
 
 
 # Options that are a setting of the recipe, too.
-_SETTINGS = {"run": "--out", "seeds": "--seeds", "data.dev": "--dev", "data.columns": "--columns"}
+_SETTINGS = {
+    "run": "--out",
+    "seeds": "--seeds",
+    "data.dev": "--dev",
+    "data.columns": "--columns",
+    "data.dev_columns": "--dev-columns",
+}
 
 
 def _check_named_once(changes: Sequence[str], options: Mapping[str, Sequence[str]]) -> None:

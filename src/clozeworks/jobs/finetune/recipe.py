@@ -40,6 +40,8 @@ class LabelledData(FileFormat):
     """How much of the training files is held out to measure on, where no other file is given."""
     columns: dict[str, str] = dataclasses.field(default_factory=dict)
     """Which column is what, such as {text = "review", label = "stars"}; found if not given."""
+    dev_columns: dict[str, str] | None = None
+    """The same of the files to be judged by; as in `columns` if not given."""
     header: bool | None = None
     """Whether the first row of csv or tsv is a header; found out if not given."""
     labels: Literal["one", "several", "numbers"] | None = None
@@ -56,6 +58,13 @@ class LabelledData(FileFormat):
         names = {field.name for field in dataclasses.fields(Reading)} & {*vars(self)}
         given = {name: getattr(self, name) for name in names}
         return Reading(**given, by_file=self.mixture is not None)
+
+    def reading_dev(self) -> Reading:
+        """How the files to be judged by are read."""
+        reading = self.reading()
+        if self.dev_columns is None:
+            return reading
+        return dataclasses.replace(reading, columns=self.dev_columns)
 
 
 @spec
