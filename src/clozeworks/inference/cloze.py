@@ -15,13 +15,12 @@ from typing import ClassVar
 import numpy as np
 
 from clozeworks.arrays import Float64Array
-from clozeworks.data.files.encodings import printable
-from clozeworks.data.files.lines import numbered_lines, read_lines
-from clozeworks.data.files.tables import TABLE_SUFFIXES, nothing
+from clozeworks.data.files.tables import TABLE_SUFFIXES
 from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.columns import TEXT_COLUMNS
 from clozeworks.data.labelled.items import ItemLocations, Role
 from clozeworks.data.labelled.reading import FileItems, Reading
+from clozeworks.data.labelled.text_lines import items_of_lines
 from clozeworks.errors import InputError
 from clozeworks.inference.fill import FillCandidate, Filled
 from clozeworks.spec import PositiveInt, check
@@ -48,17 +47,7 @@ class GapItem(TextItem):
         """Each line of a text file as a text without a label."""
         if suffix != ".txt":
             return None
-        origin = printable(path)
-        reading.refuse_columns(f"each line of {origin} is a text")
-        lines = read_lines(path, reading, notes=bad.notes)
-        items = [
-            cls(line, None, f"{origin}, line {number:,}")
-            for number, line in numbered_lines(lines, origin, bad.notes)
-            if line.strip()
-        ]
-        if not items:
-            raise nothing(origin)
-        return FileItems(items, layout="Each line is a text.")
+        return items_of_lines(path, reading, bad, lambda text, where: cls(text, None, where))
 
 
 def right_words(tokenizer: Tokenizer, items: Sequence[TextItem]) -> list[tuple[str, ...]]:

@@ -156,7 +156,8 @@ class InspectionMethods(LoadedCheckpoint):
                 found.append("fill")
             if blueprint.can_generate:
                 found += ["generate", "score"]
-        if (task := self._known_task()) is not None and hasattr(self, kind(type(task))):
+        task = self._known_task()
+        if task is not None and hasattr(self, kind(type(task))) and kind(type(task)) not in found:
             found.append(kind(type(task)))
         return found
 

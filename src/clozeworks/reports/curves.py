@@ -60,7 +60,7 @@ def pretraining_panels(records: MetricRecords, guessing: GuessingLoss | None) ->
 
 
 def finetuning_panels(
-    runs: Sequence[SeedSummary], loss_name: str, guess: Measured | None
+    runs: Sequence[SeedSummary], loss_name: str, guess: Measured | None, baseline: str = "guessing"
 ) -> list[Panel]:
     """Loss, and the primary metric beside that of guessing, over the steps of every seed."""
     primary = runs[0].measured.primary
@@ -88,7 +88,7 @@ def finetuning_panels(
             )
     level = None
     if guess is not None and math.isfinite(guess.value):
-        level = Level("guessing", guess.value)
+        level = Level(baseline, guess.value)
     panels = [
         Panel("loss", losses, rings=rings[0], at_least=0.0),
         Panel(primary, values, level=level, rings=rings[1]),

@@ -88,7 +88,7 @@ def _remarks(summary: FinetuneSummary) -> list[str]:
         f"{measured.count:,} items of {_measured_on(summary.recipe['data'])}. An interval covers "
         "95% of the values that resampling the items gives."
     ]
-    if summary.guess is not None:
+    if summary.guess is not None and summary.baseline == "guessing":
         sentences.append(f"Guessing is {summary.guessed}.")
     return [
         *sentences,

@@ -80,9 +80,10 @@ def _banners(summary: FinetuneSummary) -> list[Banner]:
 
 def _values(summary: FinetuneSummary) -> list[Block]:
     rows = tuple((name, value, guess, ends) for name, value, ends, guess in summary.results())
-    how = f" Guessing is {summary.guessed}." if summary.guess is not None else ""
+    guesses = summary.guess is not None and summary.baseline == "guessing"
+    how = f" Guessing is {summary.guessed}." if guesses else ""
     return [
-        DetailTable(("", "value", "guessing", "95% interval"), rows),
+        DetailTable(("", "value", summary.baseline, "95% interval"), rows),
         *_bullets(summary.remarks()),
         Remark(
             f"{summary.best.measured.count:,} items. An interval covers 95% of the values that "
@@ -138,7 +139,8 @@ def _trials(summary: FinetuneSummary) -> list[Block]:
 
 
 def _curves(summary: FinetuneSummary) -> list[Block]:
-    drawn = draw_svg(finetuning_panels(summary.runs, summary.loss_name, summary.guess))
+    levels = summary.guess, summary.baseline
+    drawn = draw_svg(finetuning_panels(summary.runs, summary.loss_name, *levels))
     return [Charts(drawn)] if drawn else []
 
 

@@ -12,6 +12,9 @@ from clozeworks.data.labelled.report import Report
 from clozeworks.tasks.metrics.measured import Measured, number_text
 from clozeworks.tasks.results.details import Detail, Mistakes
 
+BEFORE = "the model before training"
+"""What is compared with where nothing can be guessed and a model needs no training to answer."""
+
 
 @dataclass(frozen=True)
 class SeedResult:
@@ -100,6 +103,11 @@ class FinetuneSummary:
     """Messages of the run."""
 
     @property
+    def baseline(self) -> str:
+        """What is compared with, in a word: guessing, or the same model before training."""
+        return "before" if self.guessed == BEFORE else "guessing"
+
+    @property
     def is_better_than_guessing(self) -> bool:
         """Whether the model is, as far as is known."""
         return self.guess is None or self.best.measured.better_than(self.guess)
@@ -157,7 +165,8 @@ class FinetuneSummary:
         low, high = measured.intervals.get(measured.primary, (measured.value, measured.value))
         if low <= guess.value <= high:
             sentences.append(
-                "The interval includes that value: the model may be no better than guessing."
+                "The interval includes that value: the model may be no better than "
+                f"{self.baseline}."
             )
         else:
             sentences.append("The model is clearly better.")
@@ -177,6 +186,12 @@ class FinetuneSummary:
             sentences.append(
                 f"Every prediction on the dev set is right, but {self.guessed} is always right, "
                 "too: this dev set cannot show what was learned; use a larger one."
+            )
+        elif guess is not None and not self.is_better_than_guessing and self.guessed == BEFORE:
+            sentences.append(
+                f"The model is no better than before training: {measured.primary} is "
+                f"{number_text(measured.value)}, and was {number_text(guess.value)}. Keep the one "
+                "you had, or try a lower learning rate, more data, or data of another kind."
             )
         elif guess is not None and not self.is_better_than_guessing:
             sentences.append(

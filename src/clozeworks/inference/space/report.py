@@ -8,6 +8,8 @@ from clozeworks.tasks.metrics.difference import Difference
 from clozeworks.tasks.metrics.measured import number_text
 from clozeworks.wording import counted
 
+# An IsoScore that falls by more than this is worse.
+_WORSE = 0.02
 # A mean cosine above the first is a narrow cone; below the second there is little to repair.
 CONE, EVEN = 0.5, 0.2
 # How much of the variance one direction may have, and of the mean cosine one dimension.
@@ -79,7 +81,7 @@ MEASURES = (
     ("uniformity", "uniformity", "the lower, the more evenly spread"),
     ("alignment", "alignment", "distance of texts that mean the same; low is good"),
     ("hub skewness", "hub_skewness", "above 2: a few texts are near everything"),
-    ("never near", "never_near", "the fraction of texts that no search finds first"),
+    ("never near", "never_near", "the fraction of texts that are near no other"),
     ("length and frequency", "norm_and_frequency", "Spearman; near 0 is best"),
     ("length and tokens", "norm_and_length", "Spearman; near 0 is best"),
 )
@@ -147,6 +149,12 @@ def verdict(report: SpaceReport) -> str:
         f"the mean cosine goes from {cosines[0]:.2f} to {cosines[1]:.2f}, IsoScore from "
         f"{before.iso_score:.2f} to {after.iso_score:.2f}"
     )
+    if after.iso_score < before.iso_score - _WORSE:
+        return (
+            f"The space is less even than before: {moved}. The repair was computed from too few "
+            f"texts for {before.dimensions:,} dimensions; give ten times as many, or keep fewer "
+            "dimensions (--dimensions)."
+        )
     if report.trained:
         return (
             f"This is a sentence model, trained to compare texts, and a repair may well make it "

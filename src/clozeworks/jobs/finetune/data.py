@@ -16,6 +16,7 @@ from clozeworks.data.labelled.reading import Labelled
 from clozeworks.data.labelled.report import Report, report_on
 from clozeworks.data.labelled.splitting import split
 from clozeworks.errors import InputError, SettingError, UnknownName
+from clozeworks.inference.predict import answers
 from clozeworks.jobs.finetune.adapting import check_loss
 from clozeworks.jobs.finetune.objects import RunObjects
 from clozeworks.jobs.finetune.recipe import FinetuneRecipe, LabelledData
@@ -57,6 +58,8 @@ class LabelledTask:
     """Weights that were counted in the items, by their name in the network."""
     change: Change | None = None
     """How items differ from epoch to epoch."""
+    untrained: LanguageModel | None = None
+    """The model as its folder describes it, before anything was learned."""
 
     def measure(
         self,
@@ -78,6 +81,20 @@ class LabelledTask:
         if (baseline := self.task.baseline(self.train, self.dev)) is None:
             return None
         return baseline[0], self.measure(self.task, self.dev, baseline[1])
+
+    def before(self) -> Measured | None:
+        """How good the model was before training, where it needs none; None where it does."""
+        if self.untrained is None or (task := self.kind.without_training(self.untrained)) is None:
+            return None
+        model = self.untrained
+        length = model.max_length
+        predictions = answers(task, model.model, model.tokenizer, self.dev, max_length=length)
+        return self.measure(self.task, self.dev, predictions)
+
+    @property
+    def kind(self) -> type[Task[Any, Any]]:
+        """What kind of task it is."""
+        return type(self.task)
 
     def mixed(self, seed: int) -> Mixed | None:
         """Which item each example of an epoch is; None if each item is one."""
@@ -110,8 +127,12 @@ def labelled_task(
     reading = data.reading()
     files, dev_files = objects.train or data.train, objects.dev or data.dev
     train = kind.read(files, recipe.task, reading, bad)
-    dev = kind.read(dev_files, recipe.task, reading, bad, train=train) if dev_files else None
-    messages = [train.description, *(dev.notes if dev is not None else ())]
+    dev = None
+    messages = [train.description]
+    if dev_files:
+        dev = kind.read(dev_files, recipe.task, data.reading_dev(), bad, train=train)
+        other = dev.description != train.description
+        messages += [f"To judge by: {dev.description}"] if other else dev.notes
     if unused := objects.unused_splits:
         which = "The split" if len(unused) == 1 else "The splits"
         messages.append(
@@ -147,6 +168,7 @@ def labelled_task(
         ready.task.guessed(ready.train, ready.dev)  # finds a metric that does not exist
     check_loss(ready.task, recipe, objects.loss)
     _check_labels(ready.task, objects.labels)
+    untrained = LanguageModel(replace(start.checkpoint), start.name)
     note_in_folder(ready, start)
     messages += [*ready.messages, *_mixing(ready.train, data.mixture)]
     parts = (replace(parts[0], items=ready.train), replace(parts[1], items=ready.dev))
@@ -166,6 +188,7 @@ def labelled_task(
         objects,
         ready.weights,
         ready.change,
+        untrained,
     )
 
 

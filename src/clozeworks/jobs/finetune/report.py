@@ -22,10 +22,17 @@ from clozeworks.jobs.finetune.run import RunResult
 from clozeworks.language_model import LanguageModel, load
 from clozeworks.reports.finetune_card import finetuning_card
 from clozeworks.reports.finetune_page import finetuning_page
-from clozeworks.reports.summary import CardUsage, FinetuneSummary, SeedSummary, TrialSummary
+from clozeworks.reports.summary import (
+    BEFORE,
+    CardUsage,
+    FinetuneSummary,
+    SeedSummary,
+    TrialSummary,
+)
 from clozeworks.runs.folder import MODEL, NOTES, REPORT, SESSIONS, read_lines
 from clozeworks.runs.recorder import noted
 from clozeworks.storage.atomic import write_text
+from clozeworks.tasks.metrics.measured import number_text
 from clozeworks.tasks.results.details import worst_mistakes
 from clozeworks.tasks.results.records import record_of, write_records
 
@@ -69,6 +76,12 @@ def write_report(
         if (guessed := data.guessed()) is not None:
             how, guess = guessed
             summary = replace(summary, guess=guess, guessed=how)
+        elif (before := data.before()) is not None:
+            summary = replace(summary, guess=before, guessed=BEFORE)
+            callback.on_message(
+                f"Before training {before.primary} was {number_text(before.value)}; the best "
+                f"weights have {number_text(best.measured.value)}."
+            )
     for sentence in summary.warnings():
         callback.on_message(sentence)
     model = None
@@ -85,8 +98,9 @@ def write_report(
     if predictions:
         with noted("Details of the predictions could not be worked out", callback):
             shown = task.details(items, predictions, best.measured)
-            wrong = worst_mistakes(task.mistakes(items, predictions))
-            summary = replace(summary, details=shown, mistakes=wrong)
+            wrong = task.mistakes(items, predictions)
+            worst = None if wrong is None else worst_mistakes(wrong)
+            summary = replace(summary, details=shown, mistakes=worst)
     if model is not None:
         with noted("The model's card could not be written", callback):
             write_text(folder / MODEL / "README.md", card(summary, model, data))

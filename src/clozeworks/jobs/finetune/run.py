@@ -134,7 +134,7 @@ class FinetuneRun:
         Raises:
             InputError: If no two rows can stand in one step.
         """
-        size = self.plan.batch_size
+        size = wanted = self.plan.batch_size
         first = self._distinct(size).epoch(0)
         if not len(first.order):  # no whole step can be had
             size, first = first.rest, self._distinct(first.rest).epoch(0)
@@ -147,13 +147,23 @@ class FinetuneRun:
         training = replace(self.recipe.training, batch_size=size, batch_tokens=None)
         self.plan = self._plan(replace(self.recipe, training=training), len(first.order))
         self.distinct = self._distinct(size)
-        if not first.moved and not first.left_out:
-            return
-        self.messages.append(
-            f"No step has a text twice: in the first epoch {counted(first.moved, 'row')} moved to "
-            f"a later step, and {counted(first.left_out, 'row is', 'rows are')} left out; other "
-            "epochs leave out others."
-        )
+        if size < wanted:
+            self.messages.append(
+                f"A step has {size:,} rows and not {wanted:,}: no more of them share no text."
+            )
+        repeated = first.left_out - first.rest
+        if first.moved or repeated:
+            self.messages.append(
+                f"No step has a text twice: in the first epoch {counted(first.moved, 'row')} moved "
+                f"to a later step, and {counted(repeated, 'row is', 'rows are')} left out; other "
+                "epochs leave out others."
+            )
+        if first.rest:
+            self.messages.append(
+                f"The last {counted(first.rest, 'row')} of an epoch would make a step smaller than "
+                f"{size:,}, and {'is' if first.rest == 1 else 'are'} left out; other epochs leave "
+                "out others."
+            )
 
     def _distinct(self, size: int) -> DistinctExamples:
         return DistinctExamples(

@@ -16,17 +16,21 @@ Columns are found by name, never by their order. A column of positives or negati
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 from clozeworks.data.files.fields import is_number, json_type
+from clozeworks.data.files.tables import TABLE_SUFFIXES
 from clozeworks.data.labelled.bad_rows import BadRows, of_one_kind
 from clozeworks.data.labelled.cells import numbers_of, texts_of
 from clozeworks.data.labelled.columns import LABEL_COLUMNS, TEXT_COLUMNS
 from clozeworks.data.labelled.items import NO_LABELS, Item, Role, wrong_text
 from clozeworks.data.labelled.labels import is_empty
-from clozeworks.data.labelled.reading import Reading
+from clozeworks.data.labelled.reading import FileItems, Reading
+from clozeworks.data.labelled.text_lines import items_of_lines
 from clozeworks.tasks.compare import PAIRS
 
 MOST_NEGATIVES = 32
@@ -80,6 +84,7 @@ class EmbedItem(Item):
     source_location: str = ""
 
     command: ClassVar[str] = "embed"
+    suffixes: ClassVar[tuple[str, ...]] = (*TABLE_SUFFIXES, ".txt")
     roles: ClassVar[tuple[Role, ...]] = (
         Role("anchor", (*ANCHORS, *TEXT_COLUMNS), holds="text", partner="positive"),
         Role("positive", POSITIVES, required=False),
@@ -151,6 +156,13 @@ class EmbedItem(Item):
         return cls(texts[0], tuple(texts[1:]), source_location=source_location)
 
     @classmethod
+    def read_file(cls, path: Path, suffix: str, reading: Reading, bad: BadRows) -> FileItems | None:
+        """Each line of a text file as a text alone."""
+        if suffix != ".txt":
+            return None
+        return items_of_lines(path, reading, bad, lambda text, where: cls.from_texts([text], where))
+
+    @classmethod
     def from_row(cls, row: Mapping[str, Any], source_location: str, bad: BadRows) -> "EmbedItem":
         """The texts of a row, and what stands beside them; a list of positives stays one."""
         anchor = row.get("anchor")
@@ -205,7 +217,7 @@ class EmbedItem(Item):
             rows = _labelled(rows, cells, reading, bad)
         if {item.kind for item in rows} == {"pairs", "tuples"}:
             return rows, "tuples"
-        kept = of_one_kind(rows, KINDS, bad)
+        kept = of_one_kind(_of_one_width(rows, bad), KINDS, bad)
         return kept, kept[0].kind if kept else NO_LABELS
 
     @classmethod
@@ -257,6 +269,24 @@ def _labelled(
         else:
             label = str(item.label).strip()
         kept.append(replace(item, label=label))
+    return kept
+
+
+def _of_one_width(rows: list[EmbedItem], bad: BadRows) -> list[EmbedItem]:
+    """The rows without those whose teacher's vector has not as many numbers as most have."""
+    widths = Counter(len(item.teacher) for item in rows if item.kind == "vectors")
+    if len(widths) < 2:
+        return rows
+    usual, kept = widths.most_common(1)[0][0], []
+    for item in rows:
+        if item.kind == "vectors" and len(item.teacher) != usual:
+            bad.add(
+                item.source_location,
+                f"the teacher's vector has {len(item.teacher):,} numbers, and most have {usual:,}; "
+                "give vectors of one teacher",
+            )
+            continue
+        kept.append(item)
     return kept
 
 

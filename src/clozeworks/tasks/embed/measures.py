@@ -58,9 +58,9 @@ def measure_vectors(
     kind = items[0].kind
     if kind == "scores":
         gold = [float(item.label) for item in items]
-        return sts(gold, _first_cosines(vectors), intervals=intervals)
+        return sts(gold, first_cosines(vectors), intervals=intervals)
     if kind == "judged":
-        labels, scores = [int(item.label) for item in items], _first_cosines(vectors)
+        labels, scores = [int(item.label) for item in items], first_cosines(vectors)
         if threshold is None and has_candidates(items):
             return _candidates(items, labels, scores, intervals=intervals)
         return similar_pairs(labels, scores, threshold=threshold, intervals=intervals)
@@ -120,16 +120,18 @@ def _candidates(
 
 def _cosines(vectors: Float32Array) -> Float64Array:
     """The cosine of the first vector of a row with each of the others."""
-    unit = _unit(vectors)
+    unit = unit_vectors(vectors)
     found: Float64Array = unit[1:] @ unit[0]
     return found
 
 
-def _first_cosines(vectors: Sequence[Float32Array]) -> Float64Array:
+def first_cosines(vectors: Sequence[Float32Array]) -> Float64Array:
+    """The cosine of the first two vectors of each row, (n,)."""
     return np.array([_cosines(each[:2])[0] for each in vectors])
 
 
-def _unit(vectors: Float32Array) -> Float64Array:
+def unit_vectors(vectors: Float32Array) -> Float64Array:
+    """Vectors of length 1."""
     wide = vectors.astype(np.float64)
     unit: Float64Array = wide / np.maximum(np.linalg.norm(wide, axis=-1, keepdims=True), 1e-12)
     return unit
@@ -141,8 +143,8 @@ def _ranks(
     """Where the positive of each anchor stands among the different positives of all rows."""
     texts = {item.others[0]: number for number, item in enumerate(items)}
     places = list(texts.values())
-    documents = _unit(np.stack([vectors[number][1] for number in places]))
-    queries = _unit(np.stack([each[0] for each in vectors]))
+    documents = unit_vectors(np.stack([vectors[number][1] for number in places]))
+    queries = unit_vectors(np.stack([each[0] for each in vectors]))
     column = {text: number for number, text in enumerate(texts)}
     right: dict[str, set[int]] = {}
     for item in items:
@@ -183,7 +185,7 @@ def _neighbours(
     """Whether the nearest other text has the same class."""
     if len(items) < 2:
         raise InputError("there is one text to measure on; it has no neighbour; give more.")
-    unit = _unit(np.stack([each[0] for each in vectors]))
+    unit = unit_vectors(np.stack([each[0] for each in vectors]))
     labels = np.array([str(item.label) for item in items])
     right = np.empty(len(items), np.float64)
     for begin in range(0, len(items), _BLOCK):

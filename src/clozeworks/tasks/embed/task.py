@@ -41,11 +41,12 @@ from clozeworks.data.labelled.items import Item, ItemLocations
 from clozeworks.errors import InputError, SettingError
 from clozeworks.objectives.batch import BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.rng import RandomStream
-from clozeworks.spec import spec
+from clozeworks.spec import PositiveInt, spec
 from clozeworks.tasks.embed.class_pairs import ClassPairs
 from clozeworks.tasks.embed.items import KINDS, EmbedItem
 from clozeworks.tasks.embed.losses import EmbeddingLoss, StepTexts
-from clozeworks.tasks.embed.measures import measure_vectors
+from clozeworks.tasks.embed.measures import check_measurable, measure_vectors, unit_vectors
+from clozeworks.tasks.embed.mistakes import mistakes_about
 from clozeworks.tasks.metrics.measured import Measured, with_primary
 from clozeworks.tasks.results.details import Detail, Mistake, ScatterPlot
 from clozeworks.tasks.spans.windows import TokenWindow, Windows, read_windows
@@ -155,6 +156,8 @@ class Embed(Task[EmbedItem, Embedded]):
     document_prompt: str = ""
     """Text put before all others."""
     windows: Windows = Windows(keep="first")
+    widths: tuple[PositiveInt, ...] = ()
+    """So many of the first dimensions are measured, too; those that a Matryoshka loss teaches."""
     metric: str | None = None
     """What it is measured by first; the usual one of the rows if not given."""
 
@@ -194,7 +197,7 @@ class Embed(Task[EmbedItem, Embedded]):
         steps = own.steps if task.steps is None and pooling == own.modes else task.steps or ()
         task = replace(task, pooling=pooling, steps=steps)
         loss = loss.settled_by(train).fitted_to(task.width(data.model.blueprint))
-        task = replace(task, loss=loss)
+        task = replace(task, loss=loss, widths=task.widths or loss.cut_to)
         messages += [*more, *about_dev]
         weights: dict[str, Tensor] = {}
         if pooling == (TF_IDF,) != own.modes:
@@ -396,6 +399,10 @@ class Embed(Task[EmbedItem, Embedded]):
         """By what is known of the texts; see `measures.py`."""
         vectors = [answer.vectors for answer in answers]
         measured = measure_vectors(items, vectors, intervals=intervals)
+        full = vectors[0].shape[1]
+        for width in sorted({each for each in self.widths if each < full}, reverse=True):
+            cut = measure_vectors(items, [each[:, :width] for each in vectors])
+            measured.values[f"{cut.primary}_of_{width}_dimensions"] = cut.value
         return measured if self.metric is None else with_primary(measured, self.metric)
 
     def details(
@@ -407,17 +414,11 @@ class Embed(Task[EmbedItem, Embedded]):
         found = tuple(answer.similarities[0] for answer in answers)
         return [ScatterPlot(tuple(float(item.label) for item in items), found)]
 
-    def mistakes(self, items: Sequence[EmbedItem], answers: Sequence[Embedded]) -> list[Mistake]:
-        """Negatives that are nearer than the positive, and pairs on the wrong side."""
-        wrong = []
-        for item, answer in zip(items, answers, strict=True):
-            if item.kind == "tuples":
-                near, *far = answer.similarities
-                if far and max(far) >= near:
-                    gap = max(far) - near
-                    shown = f"{max(far):.3f} for a negative"
-                    wrong.append(Mistake.of(item, "negative is nearer", f"{near:.3f}", shown, gap))
-        return wrong
+    def mistakes(
+        self, items: Sequence[EmbedItem], answers: Sequence[Embedded]
+    ) -> list[Mistake] | None:
+        """Rows that the vectors contradict."""
+        return mistakes_about(items, [answer.vectors for answer in answers])
 
     def reading_notes(self, answers: Sequence[Any]) -> list[str]:
         """How many texts were cut."""
@@ -491,20 +492,44 @@ def _rows_for(
 
 
 def _measurable(items: Sequence[EmbedItem]) -> tuple[Sequence[EmbedItem], tuple[str, ...]]:
-    """Rows to measure on: of texts alone their halves."""
+    """Rows to measure on, of whatever kind the dev set is.
+
+    Raises:
+        InputError: If nothing can be measured on them.
+    """
     kinds = Counter(item.kind for item in items)
-    if kinds.keys() != {"texts"}:
+    if kinds.keys() == {"lists"}:
+        rows: list[EmbedItem] = [replace(item, teacher=()) for item in items]
+        how = "how often the first document is nearer than the others"
+    elif kinds.keys() == {"vectors"} and len(items) > 1:
+        rows = _as_the_teacher(items)
+        how = "whether pairs of texts are as similar as the teacher finds them"
+    elif kinds.keys() <= {"texts", "vectors", "classes"}:
+        rows = [row for item in items for row in _halves(item)]
+        how = "whether the first half of each text finds its second half"
+        if len(rows) < 2:
+            raise InputError(
+                f"{items[0].source_location}: the dev set has texts alone, too short to be halved; "
+                "name a dev file with pairs (--dev)."
+            )
+    else:
+        check_measurable(items)
         return items, ()
-    halves = [row for item in items for row in _halves(item)]
-    if len(halves) < 2:
-        raise InputError(
-            f"{items[0].source_location}: the dev set has texts alone, too short to be halved; "
-            "name a dev file with pairs (--dev)."
-        )
-    return halves, (
-        "The dev set has texts alone: measured is whether the first half of each finds its second "
-        "half; a dev file of pairs with scores says more (--dev).",
+    return rows, (
+        f"The dev set holds {KINDS[items[0].kind]}: measured is {how}; a dev file of pairs with "
+        "scores says more (--dev).",
     )
+
+
+def _as_the_teacher(items: Sequence[EmbedItem]) -> list[EmbedItem]:
+    """Each text with the next one, and how similar the teacher's vectors of the two are."""
+    unit = unit_vectors(np.array([item.teacher for item in items]))
+    cosines = (unit * np.roll(unit, -1, axis=0)).sum(axis=1).tolist()
+    others = [*items[1:], items[0]]
+    return [
+        replace(item, others=(other.anchor,), label=cosine, teacher=())
+        for item, other, cosine in zip(items, others, cosines, strict=True)
+    ]
 
 
 def _halves(item: EmbedItem) -> list[EmbedItem]:
@@ -516,4 +541,5 @@ def _halves(item: EmbedItem) -> list[EmbedItem]:
         first, second = item.anchor[:middle], item.anchor[middle:]
     else:
         return []
-    return [replace(item, anchor=first, others=(second,))] if first != second else []
+    halves = replace(item, anchor=first, others=(second,), label=None, teacher=())
+    return [halves] if first != second else []

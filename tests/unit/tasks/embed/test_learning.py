@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from scipy.stats import spearmanr
 
 import clozeworks as cw
 from clozeworks.core.heads.sentence_vectors import TruncateDim
@@ -278,3 +279,80 @@ def test_settings_of_the_usual_loss_need_no_kind(start, tmp_path):
         taught(start, ROWS["pairs"], tmp_path / "wrong", loss={"scael": 30.0})
     with pytest.raises(ClozeworksError, match=r"task\.loss is 5; it must be a table with a kind"):
         taught(start, ROWS["pairs"], tmp_path / "wrong", loss=5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "task", "primary", "said"),
+    [
+        ("texts", {}, "mrr@10", "the first half of each text finds its second half"),
+        ("texts", {"loss": {"kind": "tsdae"}}, "mrr@10", "finds its second half"),
+        ("classes", {}, "mrr@10", "The dev set holds pairs of texts with a class: measured is"),
+        ("vectors", {}, "spearman", "pairs of texts are as similar as the teacher finds them"),
+        ("lists", {}, "accuracy", "the first document is nearer than the others"),
+        ("groups", {}, "neighbour_accuracy", "Each text is paired with another of its class"),
+    ],
+)
+def test_rows_of_every_kind_can_be_measured_on(start, tmp_path, kind, task, primary, said):
+    """Whoever names no dev file learns how good the model is, whatever the rows hold."""
+    sentences = []
+
+    class Listen(cw.Callback):
+        def on_message(self, sentence):
+            sentences.append(sentence)
+
+    result = cw.finetune(
+        start, ROWS[kind], task={"kind": "embed", **task}, out=tmp_path / "run", steps=2,
+        batch_size=8, callbacks=[Listen()], quiet=True,
+    )  # fmt: skip
+    assert any(said in sentence for sentence in sentences), sentences
+    assert next(iter(result.metrics)) == primary
+    (before,) = [each for each in sentences if each.startswith("Before training ")]
+    assert before.startswith(f"Before training {primary} was ")
+
+
+def test_what_nobody_can_measure_is_refused_before_the_first_step(start, tmp_path):
+    short = [{"text": text} for text in "abc"]
+    with pytest.raises(ClozeworksError, match=r"too short to be halved; name a dev file"):
+        cw.finetune(start, ROWS["pairs"], dev=short, task="embed", out=tmp_path / "run", quiet=True)
+    assert not (tmp_path / "run").exists()
+
+
+def test_teachers_of_other_widths_are_named(start, tmp_path):
+    rows = [dict(row) for row in ROWS["vectors"]]
+    rows[4]["teacher"] = [1.0, 2.0]
+    words = r"row 5: the teacher's vector has 2 numbers, and most have 3; give vectors of one"
+    with pytest.raises(ClozeworksError, match=words):
+        taught(start, rows, tmp_path / "run")
+
+
+def test_a_run_that_spoils_a_model_says_so(start, tmp_path):
+    sentences = []
+
+    class Listen(cw.Callback):
+        def on_message(self, sentence):
+            sentences.append(sentence)
+
+    wrong = [{**row, "score": -row["score"]} for row in ROWS["scores"]]
+    right = cw.finetune(start, ROWS["scores"], dev=ROWS["scores"], task="embed", epochs=8, lr=3e-3,
+                        batch_size=8, out=tmp_path / "right", quiet=True)  # fmt: skip
+    cw.finetune(
+        right.load(), wrong, dev=ROWS["scores"], task="embed", epochs=4, lr=3e-3, batch_size=8,
+        out=tmp_path / "wrong", callbacks=[Listen()], quiet=True,
+    )  # fmt: skip
+    assert any(each.startswith("The model is no better than before training") for each in sentences)
+    page = (tmp_path / "wrong" / "report.html").read_text()
+    assert "Keep the one you had" in page.replace("\n", " ") and ">before<" in page
+    assert "Every prediction on the dev set is right" not in page
+    assert "of all rows away from its place" in page
+
+
+def test_each_width_is_measured(start, tmp_path):
+    loss = {"kind": "matryoshka", "loss": {"kind": "cosent"}, "widths": [4, 8]}
+    result = taught(start, ROWS["scores"], tmp_path / "run", loss=loss)
+    names = [name for name in result.metrics if name.endswith("_dimensions")]
+    assert names == ["spearman_of_8_dimensions", "spearman_of_4_dimensions"]
+    small = result.load().embed([text for row in DEV for text in list(row.values())[:2]])[:, :4]
+    unit = small / np.linalg.norm(small, axis=1, keepdims=True)
+    cosines = (unit[0::2] * unit[1::2]).sum(1)
+    right = spearmanr([row["score"] for row in DEV], cosines).statistic
+    assert result.metrics["spearman_of_4_dimensions"] == pytest.approx(right, abs=1e-6)

@@ -120,6 +120,11 @@ class EmbeddingLoss(Slot):
         raise NotImplementedError
 
     @property
+    def cut_to(self) -> tuple[int, ...]:
+        """How many of the first dimensions are vectors of their own, besides all of them."""
+        return ()
+
+    @property
     def guided_by(self) -> str:
         """A frozen model whose vectors of all texts it needs; none if empty."""
         return ""

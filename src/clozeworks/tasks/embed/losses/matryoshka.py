@@ -69,6 +69,11 @@ class Matryoshka(EmbeddingLoss):
         weights = (*self.weights, 1.0) if self.weights else ()
         return replace(self, widths=(*self.widths, width), weights=weights)
 
+    @property
+    def cut_to(self) -> tuple[int, ...]:
+        """Its widths."""
+        return self.widths
+
     def number_of(self, label: Any) -> float:
         """As the loss inside."""
         return self.loss.number_of(label)

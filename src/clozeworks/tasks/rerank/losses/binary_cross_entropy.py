@@ -63,4 +63,7 @@ class BinaryCrossEntropy(RerankLoss):
 
     def in_words(self) -> str:
         """How much a relevant document counts."""
-        return f"a relevant document counts {self.pos_weight or 1:.3g} times as much as another"
+        weight = self.pos_weight or 1.0
+        if weight == 1:
+            return "relevant documents count as much as others"
+        return f"a relevant document counts {weight:.3g} times as much as another"
