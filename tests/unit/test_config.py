@@ -88,3 +88,10 @@ def test_none_is_said_in_a_word():
     assert config.read(str | None, "none", "name") == "none"
     with pytest.raises(SettingError, match="clip is 'non'; it must be float"):
         config.read(float | None, "non", "clip")
+
+
+def test_a_list_may_lose_its_quotation_marks_in_a_shell():
+    data = {}
+    for change in ("a=[first]", "b=[first, max]", 'c=["x y"]', "d=[a b]", "e=first"):
+        config.override(data, change)
+    assert data == {"a": ["first"], "b": ["first", "max"], "c": ["x y"], "d": "[a b]", "e": "first"}

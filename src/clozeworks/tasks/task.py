@@ -280,7 +280,8 @@ class Task(Objective, Generic[ItemType, AnswerType]):
             bad: Collects bad rows.
             train: What was read to learn from, where these are dev files.
         """
-        reading = reading if train is None else train.reading
+        if train is not None:
+            reading = replace(train.reading, columns=reading.columns)
         return read_items(files, cls.item_type, reading, bad=bad)
 
     @classmethod

@@ -94,6 +94,12 @@ def test_lengths_count_unless_vectors_are_scaled():
             "0.610 after it and 0.600 before (difference -0.010 to 0.030, 95 %).",
         ),
         (
+            report(space(), space(scale=30), trained=True),
+            "The space is less even than before: the mean cosine goes from 0.00 to 0.00, IsoScore "
+            "from 0.93 to 0.51. The repair was computed from too few texts for 20 dimensions; give "
+            "ten times as many, or keep fewer dimensions (--dimensions).",
+        ),
+        (
             report(space(shift=3), space(), trained=True),
             "This is a sentence model, trained to compare texts, and a repair may well make it "
             "worse, although the mean cosine goes from 0.90 to 0.00, IsoScore from 0.93 to 0.93; "

@@ -134,7 +134,8 @@ class FinetuneRun:
         Raises:
             InputError: If no two rows can stand in one step.
         """
-        size = wanted = self.plan.batch_size
+        size = self.plan.batch_size
+        wanted = self.recipe.training.batch_size or size
         first = self._distinct(size).epoch(0)
         if not len(first.order):  # no whole step can be had
             size, first = first.rest, self._distinct(first.rest).epoch(0)

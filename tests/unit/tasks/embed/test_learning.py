@@ -356,3 +356,71 @@ def test_each_width_is_measured(start, tmp_path):
     cosines = (unit[0::2] * unit[1::2]).sum(1)
     right = spearmanr([row["score"] for row in DEV], cosines).statistic
     assert result.metrics["spearman_of_4_dimensions"] == pytest.approx(right, abs=1e-6)
+
+
+def test_lines_of_a_text_file_are_texts_alone(start, tmp_path):
+    file = tmp_path / "texts.txt"
+    file.write_text("\n\n".join(TEXTS) + "\n")
+    result = cw.finetune(start, file, dev=DEV, task="embed", steps=1, out=tmp_path / "run",
+                         batch_size=8, quiet=True)  # fmt: skip
+    assert result.load().embed(TEXTS[:1]).shape == (1, 32)
+    with pytest.raises(ClozeworksError, match=r"each line of .*texts\.txt is a text"):
+        cw.finetune(start, file, task="embed", columns={"anchor": "text"}, out=tmp_path / "b",
+                    quiet=True)  # fmt: skip
+
+
+def test_columns_of_the_dev_file_may_be_others(start, tmp_path):
+    train, dev = tmp_path / "train.tsv", tmp_path / "dev.tsv"
+    train.write_text("".join(f"{r['query']}\t{r['document']}\n" for r in ROWS["pairs"]))
+    rows = [f"x\t{r['sentence1']}\t{r['sentence2']}\t{r['score']}\n" for r in DEV]
+    dev.write_text("genre\tsentence1\tsentence2\tscore\n" + "".join(rows))
+    recipe = {
+        "run": str(tmp_path / "run"),
+        "model": str(start),
+        "task": {"kind": "embed"},
+        "data": {
+            "train": [str(train)],
+            "dev": [str(dev)],
+            "columns": {"anchor": "1", "positive": "2"},
+            "dev_columns": {},
+        },
+        "training": {"batch_size": 8, "epochs": 1.0},
+    }
+    sentences = []
+
+    class Listen(cw.Callback):
+        def on_message(self, sentence):
+            sentences.append(sentence)
+
+    result = cw.finetune(recipe, callbacks=[Listen()], quiet=True)
+    assert next(iter(result.metrics)) == "spearman"
+    (said,) = [each for each in sentences if each.startswith("To judge by: ")]
+    assert "anchor=sentence1 (by its name), positive=sentence2 (by its name), label=score" in said
+
+
+def test_rows_that_are_left_out_are_told_from_equal_texts(start, tmp_path):
+    def said(rows, size):
+        sentences = []
+
+        class Listen(cw.Callback):
+            def on_message(self, sentence):
+                sentences.append(sentence.removeprefix("Seed 0: "))
+
+        cw.finetune(start, rows, dev=DEV, task="embed", steps=1, batch_size=size, quiet=True,
+                    out=tmp_path / f"run-{size}-{len(rows)}", callbacks=[Listen()])  # fmt: skip
+        return sentences
+
+    rest = said(ROWS["pairs"], 10)
+    assert (
+        "The last 4 rows of an epoch would make a step smaller than 10, and are left out; other "
+        "epochs leave out others."
+    ) in rest
+    assert not any("has a text twice" in each for each in rest)
+    few = said(ROWS["pairs"], 1000)
+    assert "A step has 24 rows and not 1,000: no more of them share no text." in few
+    equal = said([*ROWS["pairs"], *[ROWS["pairs"][0]] * 5], 24)
+    assert (
+        "No step has a text twice: in the first epoch 0 rows moved to a later step, and 4 rows are "
+        "left out; other epochs leave out others."
+    ) in equal
+    assert any(each.startswith("The last 1 row of an epoch would make") for each in equal)
