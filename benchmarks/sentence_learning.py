@@ -145,7 +145,7 @@ def measured(model: Any, way: Way, data: Path) -> dict[str, Any]:
     if way.whitened:
         rows = scored(data, way.language, "train")
         texts = [row[name] for row in rows for name in ("sentence1", "sentence2")]
-        model = model.whiten(list(dict.fromkeys(texts)))
+        model.whiten(list(dict.fromkeys(texts)))
     found = cw.evaluate(model, scored(data, way.language, "test"), task="embed", quiet=True)
     low, high = found.intervals[found.primary]
     return {"value": found.value, "low": low, "high": high, "metric": found.primary}

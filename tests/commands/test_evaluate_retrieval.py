@@ -144,7 +144,10 @@ def test_only_found_documents_are_reranked(command, tiny_models, tmp_path):
     ("options", "message"),
     [
         (("--columns", "text=a"), "is a folder of documents, queries and judgements; leave it out"),
-        (("--metric", "accuracy"), "ndcg, mrr, map, recall, precision, with @ and a rank; such as"),
+        (
+            ("--metric", "accuracy"),
+            "ndcg, mrr, map, recall, precision, with @ and a rank of at most 1,000,000; such as",
+        ),
         (("--threshold", "0.5"), "is a folder of documents, queries and judgements; leave it out"),
     ],
 )

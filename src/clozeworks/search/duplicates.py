@@ -65,6 +65,8 @@ def duplicate_groups(
     size, by their first member.
     """
     total = len(store)
+    if not total:
+        return []
     positions = np.concatenate([numbers for numbers, _ in document_vectors(store)])
     labels = np.arange(total)
     done = 0

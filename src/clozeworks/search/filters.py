@@ -17,7 +17,10 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
     ">": operator.gt,
 }
-_CONDITION = re.compile(r"(.+?)\s*(!=|<=|>=|=|<|>)\s*(.*)", re.DOTALL)
+_ORDERED = frozenset({"<", "<=", ">", ">="})
+_CONDITION = re.compile(r"([^!=<>]+?)\s*([!=<>]+)\s*(.*)", re.DOTALL)
+# What other languages write.
+_MEANT = {"==": "=", "=>": ">=", "=<": "<=", "<>": "!=", "!": "!=", "===": "="}
 
 
 @dataclass(frozen=True)
@@ -43,16 +46,35 @@ class Condition:
         if match is None:
             rule = "a condition is a column, one of = != < <= > >=, and a value"
             raise SettingError("where", written, rule, "write it as in year>=2020")
-        return cls(match[1].strip(), match[2], match[3])
+        column, comparison, value = match[1].strip(), match[2], match[3].strip()
+        if comparison not in _COMPARISONS:
+            meant = _MEANT.get(comparison)
+            advice = f"write {column}{meant}{value}" if meant else "write it as in year>=2020"
+            rule = f"{comparison} is none of = != < <= > >="
+            raise SettingError("where", written, rule, advice)
+        if comparison in _ORDERED and not value:
+            rule = f"there is no value after {comparison}"
+            raise SettingError("where", written, rule, "write it as in year>=2020")
+        return cls(column, comparison, value)
 
     def holds(self, columns: Mapping[str, Any]) -> bool:
-        """Whether a document with these columns meets it."""
+        """Whether a document with these columns meets it.
+
+        Raises:
+            SettingError: If a number is to be less or more than what is not a number.
+        """
         found = columns.get(self.column)
         if found is None:
             return False
         compare = _COMPARISONS[self.comparison]
-        if not isinstance(found, bool) and is_number(found) and is_number(self.value):
-            return compare(float(found), float(self.value))
+        if not isinstance(found, bool) and is_number(found):
+            if is_number(self.value):
+                return compare(_exact(found), _exact(self.value))
+            if self.comparison in _ORDERED and not isinstance(found, str):
+                written = f"{self.column}{self.comparison}{self.value}"
+                rule = f"{self.column} holds numbers, and {self.value!r:.80} is not one"
+                advice = "one condition for each --where; write it as in year>=2020"
+                raise SettingError("where", written, rule, advice)
         text = str(found).lower() if isinstance(found, bool) else str(found)
         return compare(text, self.value)
 
@@ -68,6 +90,12 @@ def conditions(where: str | Sequence[str] | Mapping[str, Any] | None) -> list[Co
     if isinstance(where, Mapping):
         return [Condition(name, "=", _written(value)) for name, value in where.items()]
     return [Condition.read(each) for each in ([where] if isinstance(where, str) else where)]
+
+
+def _exact(value: Any) -> int | float:
+    """A number as it is: whole numbers may have more digits than a float holds."""
+    text = str(value).strip()
+    return int(text) if re.fullmatch(r"[+-]?\d{1,1000}", text) else float(text)
 
 
 def _written(value: Any) -> str:

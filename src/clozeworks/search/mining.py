@@ -16,6 +16,7 @@ Where code differs: sentence-transformers keeps a text that equals its anchor.
 Shapes: A anchors, N texts, W width.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -64,6 +65,10 @@ class MiningRules:
     """Decides which are taken at random."""
 
     def __post_init__(self) -> None:
+        for name in ("absolute_margin", "relative_margin", "max_score", "min_score"):
+            value = getattr(self, name)
+            if value is not None and not math.isfinite(value):
+                raise SettingError(name, value, "it must be a finite number")
         if self.range_max is not None and self.range_max < self.range_min + self.negatives:
             rule = f"range_min and negatives together are {self.range_min + self.negatives}"
             raise SettingError("range_max", self.range_max, rule, "raise it")

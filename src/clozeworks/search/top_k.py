@@ -197,6 +197,7 @@ def top_k(
         InputError: If a score is not a finite number.
     """
     listed = list(blocks)
+    k = max(1, min(k, sum(map(len, listed))))  # room is taken for as many as there can be
     device = torch.device("cpu")
     count = max(1, min(workers(device), len(listed)))
     results: list[tuple[Int64Array, Float32Array]] = []

@@ -20,6 +20,9 @@ from clozeworks.search.filters import Condition, conditions
         ("name=a=b", {"name": "a=b"}, True),
         ("open=true", {"open": True}, True),
         ("empty=", {"empty": "x"}, False),
+        ("n=9007199254740993", {"n": 9007199254740993}, True),
+        ("n=9007199254740993", {"n": 9007199254740992}, False),  # one float64 for both
+        ("n>1e3", {"n": 1000.5}, True),
     ],
 )
 def test_what_meets_a_condition(written, columns, holds):
@@ -32,3 +35,25 @@ def test_several_forms():
     assert conditions({"a": True})[0].holds({"a": True})
     with pytest.raises(SettingError, match="where is '=1'; a condition is a column, one of"):
         conditions("=1")
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        ("year==2005", "== is none of = != < <= > >=; write year=2005"),
+        ("year=>2025", "write year>=2025"),
+        ("year =< 2001", "write year<=2001"),
+        ("year<>2005", "write year!=2005"),
+        ("year>=", "there is no value after >="),
+    ],
+)
+def test_slips_of_the_pen_are_no_conditions(written, words):
+    with pytest.raises(SettingError, match=words):
+        Condition.read(written)
+
+
+def test_numbers_are_not_less_than_words():
+    condition = Condition.read("year>=2025 and lang=en")
+    with pytest.raises(SettingError, match="year holds numbers, and '2025 and lang=en' is not one"):
+        condition.holds({"year": 2016})
+    assert not condition.holds({"year": "2016"})  # a column of texts

@@ -183,3 +183,9 @@ def test_rules_that_leave_nothing_are_refused(changes, message):
     with pytest.raises(SettingError) as caught:
         MiningRules(**changes)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["relative_margin", "absolute_margin", "max_score", "min_score"])
+def test_a_rule_is_a_finite_number(name):
+    with pytest.raises(SettingError, match=f"{name} is nan; it must be a finite number"):
+        MiningRules(**{name: float("nan")})

@@ -153,3 +153,11 @@ def test_a_number_that_is_not_finite_is_said():
     vectors[2, 0] = np.nan
     with pytest.raises(InputError, match="a score is not a finite number; the vectors are damaged"):
         searched(vectors[:1], vectors, 2, [4], np.ones(4, np.bool_), range(4))
+
+
+@pytest.mark.parametrize("k", [10**9, 10**30])
+def test_more_results_than_vectors_take_no_room(k):
+    vectors = np.random.default_rng(0).normal(size=(50, 8)).astype(np.float32)
+    block = VectorBlock(0, vectors, longest(vectors))
+    ((positions, scores),) = top_k(vectors[:1], [block], k, list)
+    assert len(positions) == 50 and scores[0] == scores.max()

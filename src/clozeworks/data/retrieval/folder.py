@@ -11,6 +11,7 @@ are read one after the other, twice; only their ids are held.
 Compat: a document is its title, a space and its text, as in BEIR and mteb.
 """
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +29,10 @@ from clozeworks.wording import counted
 ID_COLUMNS = ("_id", "id", "doc_id", "docid", "query_id", "qid", "corpus_id", "pid")
 TEXT_COLUMNS = ("text", "contents", "content", "body", "passage", "query", "question", "document")
 TITLE_COLUMNS = ("title",)
+# A name, the suffix of a form, and that of a compression.
+_NAMED = re.compile(r"([^.]+)(\.\w+)?(\.(gz|bz2|xz|zst|zstd))?")
+# What files of judgements end in; TREC's have any of the last ones, or nothing.
+_JUDGEMENTS = frozenset({*TABLE_SUFFIXES, "", ".txt", ".trec", ".qrel", ".qrels"})
 SPLITS = ("test", "dev", "validation", "train")
 """Judgements that are measured on, the first that there are."""
 
@@ -138,17 +143,26 @@ def _table(folder: Path, name: str) -> Path | None:
     """The file of a folder with a name and any suffix of a table, compressed or not."""
     if not folder.is_dir():
         return None
-    found = sorted(each for each in folder.iterdir() if each.name.partition(".")[0] == name)
+    found = [each for each in sorted(folder.iterdir()) if _called(each) == name]
     usable = [each for each in found if format_suffix(each) in TABLE_SUFFIXES and each.is_file()]
     return usable[0] if usable else None
+
+
+def _called(path: Path) -> str | None:
+    """The name of a file without its suffix; None if it has several, such as `test.tsv.bak`."""
+    match = _NAMED.fullmatch(path.name)
+    return match[1] if match else None
 
 
 def _judgements(root: Path, splits: Sequence[str]) -> Path:
     """The judgements of a collection: the first split there is."""
     folder = root / "qrels" if (root / "qrels").is_dir() else root
-    files = {each.name.partition(".")[0]: each for each in sorted(folder.iterdir())}
+    files: dict[str | None, Path] = {}
+    for each in sorted(folder.iterdir()):
+        if each.is_file() and format_suffix(each) in _JUDGEMENTS:
+            files.setdefault(_called(each), each)
     for split in (*splits, "qrels"):
-        if split in files and files[split].is_file():
+        if split in files:
             return files[split]
     raise InputError(
         f"{printable(root)} has no judgements; put them into qrels/test.tsv, with the columns "

@@ -45,7 +45,8 @@ def read_qrels(path: Path, bad: BadRows, notes: list[str]) -> dict[str, dict[str
     for location, query, document, cell in _rows(path, bad):
         grade = _grade(cell)
         if grade is None:
-            bad.add(location, f"the grade is {str(cell)!r}; it must be a whole number; correct it")
+            rule = f"it must be a whole number of at most {_LARGEST:,}"
+            bad.add(location, f"the grade is {str(cell)!r}; {rule}; correct it")
             continue
         grades = qrels.setdefault(query, {})
         repeated += grades.get(document) == grade

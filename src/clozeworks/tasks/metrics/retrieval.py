@@ -155,10 +155,11 @@ class _Metric:
     @classmethod
     def read(cls, name: str) -> "_Metric":
         kind, at, rank = name.partition("@")
-        fits = kind in _FORMULAS and (rank.isdecimal() and int(rank) > 0 if at else not rank)
+        digits = rank.isdecimal() and len(rank) < 8 and 0 < int(rank) <= _DEEPEST
+        fits = kind in _FORMULAS and (digits if at else not rank)
         if not fits or (kind == "precision" and not at):
             known = ", ".join(_FORMULAS)
-            rule = f"it must be one of {known}, with @ and a rank"
+            rule = f"it must be one of {known}, with @ and a rank of at most {_DEEPEST:,}"
             raise SettingError("metric", name, rule, "such as ndcg@10")
         return cls(kind, int(rank) if at else None)
 
@@ -199,6 +200,8 @@ def _precision(judged: _Judged, rank: int | None) -> Float64Array:
     return fraction
 
 
+# No ranking is longer; room is taken for so many ranks.
+_DEEPEST = 1_000_000
 _FORMULAS = {"ndcg": _ndcg, "mrr": _mrr, "map": _map, "recall": _recall, "precision": _precision}
 
 

@@ -154,3 +154,14 @@ def test_a_folder_without_a_part_says_which(tmp_path):
 def test_scifact():
     found = read_collection(SCIFACT)
     assert (len(found.document_ids), len(found.queries), found.unjudged) == (5183, 300, 809)
+
+
+def test_copies_that_were_left_behind_are_not_read(collection):
+    folder = collection()
+    for name in ("test.tsv.bak", "test.tsv~", "test.backup.tsv", ".test.tsv.swp"):
+        (folder / "qrels" / name).write_text("query-id\tcorpus-id\tscore\nq1\td\t1\n")
+    (folder / "corpus.backup.jsonl").write_text(lines(CORPUS[:1]))
+    (folder / "queries.old.jsonl").write_text(lines(QUERIES[:1]))
+    found = read_collection(folder)
+    assert found.qrels == {"q1": {"9": 2, "10": 0}, "q2": {"10": 1}}
+    assert found.document_ids == ["9", "10", "d"]
