@@ -3,12 +3,14 @@
 Shapes: N tokens, B texts, W width.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from clozeworks.core.attention.attention import AttentionModule
 from clozeworks.core.attention.kv_cache import KVCache
 from clozeworks.core.blueprint import Blueprint
 from clozeworks.core.context import AttentionSource, ForwardContext, Trace
@@ -19,6 +21,9 @@ from clozeworks.core.heads.sentence_vectors import NAME as SENTENCE
 from clozeworks.core.heads.sentence_vectors import SentenceVectorsModule
 from clozeworks.core.heads.vocabulary import NAME as VOCABULARY
 from clozeworks.core.heads.vocabulary import VocabularyHead
+from clozeworks.core.layers.dropout import Dropout
+from clozeworks.core.layers.embeddings import EmbeddingsModule
+from clozeworks.core.layers.sublayer import NormedModule, ResidualModule
 from clozeworks.core.layers.two_stream import unseen
 from clozeworks.core.layout import Layout
 
@@ -136,6 +141,29 @@ class Model(nn.Module):
         context = ForwardContext(layout, trace, encoded=encoded, cache=cache)
         hidden_states: Tensor = self.decoder(x, context)
         return hidden_states
+
+    @property
+    def drops(self) -> bool:
+        """Whether anything is dropped in training."""
+        return any(p > 0 for p in self._dropouts())
+
+    def set_dropout(self, p: float) -> None:
+        """Drops so much in training: of embeddings, of what sub-layers add, of attention weights.
+
+        The blueprint, and so what is saved, stays as it is.
+        """
+        for module in self.modules():
+            if isinstance(module, EmbeddingsModule | NormedModule | ResidualModule):
+                module.dropout.p = p
+            elif isinstance(module, AttentionModule):
+                module.dropout = p
+
+    def _dropouts(self) -> Iterator[float]:
+        for module in self.modules():
+            if isinstance(module, Dropout):
+                yield module.p
+            elif isinstance(module, AttentionModule):
+                yield module.dropout
 
     def head(self, name: str) -> Head:
         """The head of this name, which needs hidden states alone."""

@@ -72,6 +72,10 @@ class StartingModel(Protocol):
         """Its tokenizer."""
 
     @property
+    def model(self) -> Model:
+        """The network."""
+
+    @property
     def max_length(self) -> int | None:
         """The most tokens it takes."""
 
@@ -437,6 +441,11 @@ class Task(Objective, Generic[ItemType, AnswerType]):
     def standardization(self) -> Standardization:
         """In which units the head predicts numbers; as they are where there are none."""
         return Standardization()
+
+    @property
+    def dropout(self) -> float | None:
+        """How much is dropped in training; None for what the model says."""
+        return None
 
     @property
     def windows(self) -> Windows:

@@ -218,6 +218,8 @@ class FinetuneRun:
         model = self.start.for_task(self.data.task, seed=self.seed, head=self.recipe.head)
         model.model.load_state_dict(dict(self.data.weights), strict=False)
         network = model.model.to(self.ranks.device)
+        if (dropout := self.data.task.dropout) is not None:
+            network.set_dropout(dropout)
         self.objective.check(network.blueprint)
         if (lora := self.recipe.lora) is not None:
             add_lora(network, lora, seed=self.seed)

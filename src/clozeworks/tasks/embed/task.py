@@ -41,7 +41,7 @@ from clozeworks.data.labelled.items import Item, ItemLocations
 from clozeworks.errors import InputError, SettingError
 from clozeworks.objectives.batch import BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.rng import RandomStream
-from clozeworks.spec import PositiveInt, spec
+from clozeworks.spec import DropoutRate, PositiveInt, spec
 from clozeworks.tasks.embed.class_pairs import ClassPairs
 from clozeworks.tasks.embed.items import KINDS, EmbedItem
 from clozeworks.tasks.embed.losses import EmbeddingLoss, StepTexts
@@ -77,6 +77,8 @@ USUAL_LOSSES = {
 }
 """The loss of each kind of rows, where none is named."""
 
+# What BERT drops.
+_DROPOUT = 0.1
 # What is known of each text in a batch.
 KNOWN = "texts"
 _KEY_BITS = 52  # as many as a float64 holds exactly
@@ -155,6 +157,9 @@ class Embed(Task[EmbedItem, Embedded]):
     """Text put before each anchor."""
     document_prompt: str = ""
     """Text put before all others."""
+    dropout: DropoutRate | None = None
+    """How much is dropped in training; as the model says if not given, but 0.1 where texts are
+    compared with themselves and the model drops nothing."""
     windows: Windows = Windows(keep="first")
     widths: tuple[PositiveInt, ...] = ()
     """So many of the first dimensions are measured, too; those that a Matryoshka loss teaches."""
@@ -199,6 +204,16 @@ class Embed(Task[EmbedItem, Embedded]):
         loss = loss.settled_by(train).fitted_to(task.width(data.model.blueprint))
         task = replace(task, loss=loss, widths=task.widths or loss.cut_to)
         messages += [*more, *about_dev]
+        if kind == "texts" and not loss.rebuilds:
+            if task.dropout is None and not data.model.model.drops:
+                task = replace(task, dropout=_DROPOUT)
+                messages.append(
+                    f"The model drops nothing, so a text and itself would be equal: {_DROPOUT} is "
+                    "dropped in training (task.dropout)."
+                )
+            elif task.dropout == 0:
+                rule = "a text is compared with itself, and nothing would tell the two apart"
+                raise SettingError("dropout", task.dropout, rule, "raise it, or leave it out")
         weights: dict[str, Tensor] = {}
         if pooling == (TF_IDF,) != own.modes:
             texts = list(dict.fromkeys(text for item in data.train.items for text in item.texts))
@@ -257,8 +272,8 @@ class Embed(Task[EmbedItem, Embedded]):
         return self
 
     def to_save(self) -> Self:
-        """Without the loss, which only training needs."""
-        return replace(self, loss=None)
+        """Without the loss, and what else only training needs."""
+        return replace(self, loss=None, dropout=None)
 
     @property
     def wants_distinct_texts(self) -> bool:

@@ -424,3 +424,33 @@ def test_rows_that_are_left_out_are_told_from_equal_texts(start, tmp_path):
         "left out; other epochs leave out others."
     ) in equal
     assert any(each.startswith("The last 1 row of an epoch would make") for each in equal)
+
+
+def test_a_text_is_not_compared_with_its_copy(start, tmp_path):
+    """Without dropout both vectors of a text are the same, and there is nothing to learn."""
+    model = cw.load(start)
+    config = {**SMALL, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    still = cw.new("bert-tiny", model.tokenizer, **config).save(tmp_path / "still")
+    sentences = []
+
+    class Listen(cw.Callback):
+        def on_message(self, sentence):
+            sentences.append(sentence)
+
+    def run(begin, name, **task):
+        sentences.clear()
+        task = {"kind": "embed", "windows": {"keep": "first", "length": 32}, **task}
+        result = cw.finetune(begin, ROWS["texts"], dev=DEV, task=task, batch_size=8, epochs=1,
+                             out=tmp_path / name, callbacks=[Listen()], quiet=True)  # fmt: skip
+        weights = (result.model / "model.safetensors").read_bytes()
+        return weights, any("The model drops nothing" in each for each in sentences)
+
+    usual, said = run(still, "usual")
+    assert said
+    assert run(still, "stated", dropout=0.1) == (usual, False)
+    assert run(still, "more", dropout=0.3)[0] != usual
+    assert not run(start, "bert")[1]
+    trained = cw.load(tmp_path / "usual" / "model")
+    assert not trained.model.drops and trained.task.dropout is None
+    with pytest.raises(ClozeworksError, match="nothing would tell the two apart"):
+        run(start, "none", dropout=0.0)
