@@ -1,12 +1,16 @@
 """Approximate search for large indexes: a graph of neighbours, by the library `usearch`.
 
 Paper: Malkov and Yashunin 2016 (HNSW). It finds most of the nearest vectors and looks at few; how
-many of the true ones it finds is measured when it is built, and printed.
+many of the true ones it finds is measured when it is built, and printed. Among many equal texts it
+may find few; a graph that finds too few is not used by itself.
 
 The library reads its file without doubting it; so the file is compared with its checksum first.
 """
 
+import mmap
+import os
 from collections.abc import Iterable
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -17,10 +21,14 @@ from clozeworks.arrays import Float32Array, Int64Array, Uint64Array
 from clozeworks.errors import InputError, MissingExtra
 from clozeworks.search.state import NeighboursNote
 from clozeworks.storage.atomic import atomic_file
+from clozeworks.storage.flat_arrays import open_regular
 
 FILE = "neighbours.usearch"
 # A key is the number of a shard and of a passage in it.
 _SHIFT = np.uint64(32)
+# What a graph finds of the exact top 10 at least, or it is not used unless it is asked for.
+LEAST_RECALL = 0.9
+_OTHER_SIZE = "its size is another"
 
 
 def usearch_class() -> Any:
@@ -52,26 +60,72 @@ def write_neighbours(
     return NeighboursNote(FILE, len(data), sha256(data).hexdigest(), tuple(numbers))
 
 
+def why_unused(note: NeighboursNote) -> str | None:
+    """Why a search does not use a graph by itself, as a sentence; None if it does."""
+    # A recall that is not a number is not enough either.
+    if note.recall is not None and note.recall >= LEAST_RECALL:
+        return None
+    found = "was not measured" if note.recall is None else f"is {note.recall:.1%}"
+    return (
+        f"The graph of neighbours is not used: what it finds of the 10 nearest {found}, and less "
+        f"than {LEAST_RECALL:.0%} is too little; searches look at all vectors. Equal texts hide "
+        "each other in a graph; index each text once, or leave out --neighbours."
+    )
+
+
 class NeighbourGraph:
     """The graph of an index.
 
+    Its file is opened at once, so that what a later command writes does not matter, and read when
+    it is first needed.
+
+    Args:
+        folder: The folder of the index.
+        note: What the index notes of the graph.
+        width: The width of the vectors.
+
     Raises:
         InputError: If its file is not the one that is noted.
-        MissingExtra: If the library is not installed.
     """
 
     def __init__(self, folder: Path, note: NeighboursNote, width: int) -> None:
-        kind = usearch_class()
-        path = folder / note.file
+        self._path = folder / note.file
+        self._note = note
+        self._width = width
         try:
-            data = path.read_bytes()
+            with open_regular(self._path) as file:
+                # Before any of it is read: a file may be larger than any memory.
+                if os.fstat(file.fileno()).st_size != note.bytes:
+                    raise ValueError(_OTHER_SIZE)
+                self._map = mmap.mmap(file.fileno(), note.bytes, access=mmap.ACCESS_READ)
         except OSError as error:
-            raise _damaged(path, error.strerror or str(error)) from error
-        if sha256(data).hexdigest() != note.sha256:
-            raise _damaged(path, "its content is another")
-        self._graph = kind.restore(data)
-        if self._graph is None or self._graph.ndim != width:
-            raise _damaged(path, "it is of other vectors")
+            raise _damaged(self._path, error.strerror or str(error)) from error
+        except ValueError as error:
+            raise _damaged(self._path, str(error)) from error
+
+    def load(self) -> None:
+        """Reads the file, if it was not read before.
+
+        Raises:
+            InputError: If its content is not the one that is noted.
+            MissingExtra: If the library is not installed.
+        """
+        self._graph  # noqa: B018 (reads it)
+
+    @cached_property
+    def _graph(self) -> Any:
+        kind = usearch_class()
+        # To read what is cut off ends the process.
+        if self._map.size() != self._note.bytes:
+            raise _damaged(self._path, _OTHER_SIZE)
+        data = bytes(self._map)
+        if sha256(data).hexdigest() != self._note.sha256:
+            raise _damaged(self._path, "its content is another")
+        graph = kind.restore(data)
+        if graph is None or graph.ndim != self._width:
+            raise _damaged(self._path, "it is of other vectors")
+        self._map.close()
+        return graph
 
     def nearest(self, query: Float32Array, k: int) -> tuple[Int64Array, Int64Array]:
         """The numbers of shards and of passages in them that are about the nearest."""

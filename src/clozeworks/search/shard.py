@@ -28,10 +28,11 @@ from clozeworks.search.bm25 import Postings
 from clozeworks.search.documents import HASH_BYTES, IndexedDocument, PassageSpan, hash_of
 from clozeworks.search.top_k import longest
 from clozeworks.storage.atomic import atomic_file
-from clozeworks.storage.flat_arrays import StoredArray, stored_arrays
+from clozeworks.storage.flat_arrays import StoredArray, open_regular, stored_in
 
 SUFFIX = ".safetensors"
 HashName = Literal["text_hashes", "id_hashes"]
+_OTHER_SIZE = "its size is another"
 
 
 @dataclass(frozen=True)
@@ -154,13 +155,14 @@ class MappedArrays:
 
     def __init__(self, path: Path, size: int) -> None:
         self.path = path
+        self._size = size
         try:
-            self._stored: dict[str, StoredArray] = stored_arrays(path)
-            self._file = path.open("rb")
-            self._size = size
-            self.check()
-            # Private and writable, because torch warns of arrays that cannot be written to.
-            self._map = mmap.mmap(self._file.fileno(), size, access=mmap.ACCESS_COPY)
+            with open_regular(path) as file:
+                if os.fstat(file.fileno()).st_size != size:
+                    raise ValueError(_OTHER_SIZE)
+                self._stored: dict[str, StoredArray] = stored_in(file)
+                # Private and writable, because torch warns of arrays that cannot be written to.
+                self._map = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY)
         except OSError as error:
             raise self.damaged(error.strerror or str(error)) from error
         except ValueError as error:
@@ -172,8 +174,8 @@ class MappedArrays:
         Raises:
             InputError: If it does not.
         """
-        if os.fstat(self._file.fileno()).st_size != self._size:
-            raise self.damaged("its size is another")
+        if self._map.size() != self._size:  # of the file, not of what is mapped
+            raise self.damaged(_OTHER_SIZE)
 
     def array(self, name: str, dtype: type[np.generic], count: int) -> NDArray[Any]:
         """An array of which the type and the length are known.
@@ -217,6 +219,9 @@ class IndexShard:
         self.note = note
         self.width = width
         self._mapped = MappedArrays(folder / note.file, note.bytes)
+        # Before anything is made of these numbers: the file has so many documents and passages.
+        self._mapped.array("id_offsets", np.uint64, note.documents + 1)
+        self._mapped.array("passage_documents", np.uint32, note.passages)
         try:
             self.alive = alive_in(note)
         except ValueError as error:

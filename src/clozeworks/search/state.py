@@ -1,11 +1,12 @@
 """`index.json`: what an index was made with, and which files it has.
 
 It is written after each shard, in one step, so a folder is an index of the documents that were
-written, whenever the program ends. Files that it does not name are left over, and the next command
-that writes removes them.
+written, whenever the program ends. Files with the names of shards that it does not name are left
+over, and the next command that writes removes them; files with other names are somebody else's.
 """
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -24,6 +25,13 @@ VERSION = 1
 _WIDEST = 1 << 20
 _MOST = 1 << 40
 _FILE = re.compile(r"[a-z0-9-][a-z0-9.-]{0,60}")
+# The names that this program gives to files of an index, and to those it has not finished.
+_SHARD = re.compile(r"shard-(\d{6,})(\.(int8|binary))?\.safetensors")
+_NAMES = rf"({_SHARD.pattern}|neighbours\.usearch)"
+_OWN = re.compile(rf"{_NAMES}|\.({_NAMES}|index\.json)\.[0-9a-f]{{8}}-\d+-[0-9a-f]{{8}}\.temporary")
+# Every state has these words, and stands out by three of them, though it may be damaged.
+_WORDS = (b"tokenizer", b"pooling", b"query_prompt", b"document_prompt", b"probes", b"next_shard")
+_LOOKED_AT = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -83,6 +91,8 @@ class IndexState:
     """The number of the next shard; none is used twice."""
     complete: bool = True
     """Whether everything that was to be added was added."""
+    unfinished: tuple[str, ...] = ()
+    """Of what documents were being added that are not all there: a key for each file."""
     shards: tuple[ShardNote, ...] = ()
     coding: CodingNote | None = None
     neighbours: NeighboursNote | None = None
@@ -97,8 +107,24 @@ class IndexState:
 
 
 def is_index(folder: Path) -> bool:
-    """Whether a folder is an index."""
-    return (folder / STATE).is_file()
+    """Whether a folder is an index, perhaps a damaged one; an index.json may be of other things."""
+    try:
+        return _is_state(folder / STATE)
+    except OSError:
+        return True  # whoever reads it is told why that fails
+
+
+def _is_state(path: Path) -> bool:
+    """Whether a file was written as the state of an index.
+
+    Raises:
+        OSError: If it cannot be read.
+    """
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        beginning = file.read(_LOOKED_AT)
+    return sum(b'"%b"' % word in beginning for word in _WORDS) >= 3
 
 
 def read_state(folder: Path) -> IndexState:
@@ -110,10 +136,15 @@ def read_state(folder: Path) -> IndexState:
     path = folder / STATE
     if not folder.exists():
         raise missing_file(folder)
-    if not is_index(folder):
+    if not path.is_file():
         raise InputError(
             f"{folder} is not an index; an index is a folder with an {STATE}; name another one, or "
             "build one with `clozeworks index`."
+        )
+    if not is_index(folder):
+        raise InputError(
+            f"{path} is not of an index that this program made; name the folder of one, or build "
+            "one in another folder with `clozeworks index`."
         )
     try:
         data = config.read_json(path)
@@ -145,11 +176,21 @@ def write_state(folder: Path, state: IndexState) -> None:
 
 
 def remove_unnamed(folder: Path, state: IndexState) -> None:
-    """Removes files that the index does not name."""
-    named = {note.file for note in state.files()} | {STATE, LOCK}
+    """Removes files of the index that it does not name any more."""
+    remove_others(folder, {note.file for note in state.files()})
+
+
+def remove_others(folder: Path, kept: Collection[str]) -> None:
+    """Removes files with names that only an index gives, but for those that are kept."""
     for path in folder.iterdir():
-        if path.name not in named and path.is_file():
+        if path.name not in kept and _OWN.fullmatch(path.name) and path.is_file():
             path.unlink(missing_ok=True)
+
+
+def free_number(folder: Path) -> int:
+    """The number of a shard that is above those of all files of a folder."""
+    found = (_SHARD.fullmatch(path.name) for path in folder.iterdir())
+    return max((int(match[1]) + 1 for match in found if match), default=0)
 
 
 def check_free(folder: Path) -> None:
@@ -158,7 +199,22 @@ def check_free(folder: Path) -> None:
     Raises:
         OutputError: If it holds something else.
     """
-    if not folder.is_dir() or is_index(folder):
+    if not folder.is_dir():
+        return
+    path = folder / STATE
+    if path.exists() or path.is_symlink():
+        try:
+            is_own = _is_state(path)
+        except OSError as error:
+            raise OutputError(
+                f"{path} cannot be read ({error.strerror or error}), so it is not replaced; make "
+                "it readable, or choose another folder with --out."
+            ) from error
+        if not is_own:
+            raise OutputError(
+                f"{path} is not of an index that this program made, so it is not replaced; choose "
+                "another folder with --out."
+            )
         return
     foreign = sorted(path.name for path in folder.iterdir() if not _is_own(path.name))
     if foreign:
@@ -169,7 +225,7 @@ def check_free(folder: Path) -> None:
 
 
 def _is_own(name: str) -> bool:
-    return name == LOCK or name.startswith("shard-") or name.endswith(".temporary")
+    return name == LOCK or _OWN.fullmatch(name) is not None
 
 
 def _damaged(path: Path, why: str) -> InputError:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -15,16 +16,20 @@ import torch
 from clozeworks.arrays import BoolArray, Float32Array, Int64Array
 from clozeworks.errors import InputError, UnknownName
 from clozeworks.search.bm25 import bm25
-from clozeworks.search.codes import Binary, Codes, Coding, Int8
+from clozeworks.search.codes import Binary, Codes, Coding, Int8, best_by_codes
 from clozeworks.search.documents import IndexedDocument, SearchHit
 from clozeworks.search.filters import Condition
-from clozeworks.search.neighbours import NeighbourGraph
+from clozeworks.search.neighbours import NeighbourGraph, why_unused
 from clozeworks.search.shard import IndexShard, MappedArrays
 from clozeworks.search.state import CodingNote, IndexState, read_state
 from clozeworks.search.terms import terms_of
 from clozeworks.search.top_k import ScoredBlock, VectorBlock, top_k
+from clozeworks.storage.locks import held
 
 _TRIES = 5
+# Candidates that are scored again at a time.
+_SCORED = 1 << 10
+_Opened = TypeVar("_Opened")
 # From queries and a number to that many passages of each query, and their scores.
 Nearest = Callable[[Float32Array, int], list[tuple[Int64Array, Float32Array]]]
 
@@ -40,6 +45,10 @@ class Ranking:
 
 class DocumentStore:
     """The documents of an index.
+
+    All its files are opened at once, and stay open, whatever another program writes or removes.
+    Codes and neighbours only make a search quicker: if they cannot be read, the first search that
+    needs them says so, or does without them if the folder has a newer state.
 
     Args:
         folder: The folder of the index.
@@ -57,6 +66,26 @@ class DocumentStore:
         self._documents = np.cumsum([0, *sizes])
         self._passages = np.cumsum([0, *(shard.note.passages for shard in self.shards)])
         self._codes: dict[int, tuple[MappedArrays, Codes]] = {}
+        self._code_files, self._codes_fault = _opened(self._open_codes)
+        self._graph, self._graph_fault = _opened(self._open_graph)
+
+    def _open_codes(self) -> list[MappedArrays]:
+        notes = [shard.note.codes for shard in self.shards]
+        files = [note for note in notes if note is not None]
+        if self.state.coding is None or len(files) < len(notes):
+            return []
+        return [MappedArrays(self.folder / note.file, note.bytes) for note in files]
+
+    def _open_graph(self) -> NeighbourGraph | None:
+        note = self.state.neighbours
+        if note is None or not {shard.note.number for shard in self.shards} <= {*note.shards}:
+            return None
+        return NeighbourGraph(self.folder, note, self.state.width)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all its files could be opened."""
+        return self._codes_fault is None and self._graph_fault is None
 
     def __len__(self) -> int:
         return sum(int(shard.alive.sum()) for shard in self.shards)
@@ -153,7 +182,11 @@ class DocumentStore:
             k: How many documents.
             matching: Which documents of each shard count; all if not given.
             exact: Whether all vectors are looked at, though there are codes or neighbours.
-                They always are with `matching`.
+                They always are with `matching`, and if the graph of neighbours finds too little.
+
+        Raises:
+            InputError: If a file is damaged.
+            MissingExtra: If there is a graph of neighbours, and its library is not installed.
         """
         nearest = self._quickest() if not exact and matching is None else None
         nearest = nearest or partial(self.exact, matching=matching)
@@ -181,9 +214,36 @@ class DocumentStore:
         return list(best.values())
 
     def _quickest(self) -> Nearest | None:
-        if self.coding is not None:
-            return self.by_codes
-        return None if self._graph is None else self.by_neighbours
+        """The way to look at few vectors; None if there is none."""
+        note = self.state.neighbours
+        try:
+            if self.coding is not None:
+                for number in range(len(self.shards)):
+                    self.codes_of(number, self.coding)
+                return self.by_codes
+            if note is not None and why_unused(note) is None and self._neighbours() is not None:
+                return self.by_neighbours
+        except InputError:
+            if not self._is_outdated():
+                raise
+        return None
+
+    def _is_outdated(self) -> bool:
+        """Whether another program writes the index, or has written it since it was opened."""
+        if held(self.folder):
+            return True
+        try:
+            return read_state(self.folder) != self.state
+        except InputError:
+            return True  # it was moved or replaced
+
+    def _neighbours(self) -> NeighbourGraph | None:
+        """The graph of neighbours, ready for use; None if there is none of these shards."""
+        if self._graph_fault is not None:
+            raise self._graph_fault
+        if self._graph is not None:
+            self._graph.load()
+        return self._graph
 
     def exact(
         self, queries: Float32Array, k: int, matching: Sequence[BoolArray] | None = None
@@ -195,20 +255,21 @@ class DocumentStore:
         """The same, of the best candidates by codes."""
         assert self.coding is not None
         blocks = self._code_blocks(self.coding)
-        by_code = top_k(queries, blocks, k * self.coding.oversampling, _positions)
+        by_code = best_by_codes(self.coding, queries, blocks, k * self.coding.oversampling)
         return [
             self.rescored(query, positions, k)
-            for query, (positions, _) in zip(queries, by_code, strict=True)
+            for query, positions in zip(queries, by_code, strict=True)
         ]
 
     def by_neighbours(self, queries: Float32Array, k: int) -> list[tuple[Int64Array, Float32Array]]:
         """The same, of the best candidates that the graph of neighbours leads to."""
-        assert self._graph is not None
+        graph = self._neighbours()
+        assert graph is not None
         order = {shard.note.number: number for number, shard in enumerate(self.shards)}
         removed = self.passages - int(sum(shard.alive[shard.owners].sum() for shard in self.shards))
         results = []
         for query in queries:
-            shards, rows = self._graph.nearest(query, min(self.passages, 2 * k + removed))
+            shards, rows = graph.nearest(query, min(self.passages, 2 * k + removed))
             candidates = [
                 int(self._passages[order[shard]]) + row
                 for shard, row in zip(shards.tolist(), rows.tolist(), strict=True)
@@ -216,13 +277,6 @@ class DocumentStore:
             ]
             results.append(self.rescored(query, np.array(candidates, np.int64), k))
         return results
-
-    @cached_property
-    def _graph(self) -> NeighbourGraph | None:
-        note = self.state.neighbours
-        if note is None or not {shard.note.number for shard in self.shards} <= {*note.shards}:
-            return None
-        return NeighbourGraph(self.folder, note, self.state.width)
 
     def recall(self, nearest: Nearest, count: int = 100, k: int = 10) -> float:
         """How much of the exact top k some other way finds, for texts of the index as queries."""
@@ -243,8 +297,17 @@ class DocumentStore:
     def rescored(
         self, query: Float32Array, positions: Int64Array, k: int
     ) -> tuple[Int64Array, Float32Array]:
-        """The best k of some passages by their vectors."""
-        scores = self.vectors_at(positions) @ query
+        """The best k of some passages by their vectors, equal ones as in exact search."""
+        scores = np.empty(len(positions), np.float32)
+        for begin in range(0, len(positions), _SCORED):
+            some = slice(begin, begin + _SCORED)
+            # In float64 as exact search does it: equal vectors have equal scores wherever they lie.
+            vectors = self.vectors_at(positions[some]).astype(np.float64)
+            repeated = np.repeat(query[None].astype(np.float64), len(vectors), axis=0)
+            scores[some] = np.einsum("nw,nw->n", repeated, vectors)
+        if (others := len(scores) - k) > 0:  # keys are slow
+            near = scores >= np.partition(scores, others)[others]
+            positions, scores = positions[near], scores[near]
         keys = self._keys(positions)
         order = sorted(range(len(scores)), key=lambda index: (-scores[index], keys[index]))[:k]
         return positions[order], scores[order]
@@ -291,12 +354,13 @@ class DocumentStore:
 
     def codes_of(self, number: int, coding: Coding) -> tuple[MappedArrays, Codes]:
         """The codes of a shard, and the file they are in."""
+        if self._codes_fault is not None:
+            raise self._codes_fault
         if number not in self._codes:
-            shard = self.shards[number].note
-            assert shard.codes is not None
-            mapped = MappedArrays(self.folder / shard.codes.file, shard.codes.bytes)
-            flat = mapped.array("codes", np.uint8, shard.passages * coding.width())
-            self._codes[number] = mapped, flat.reshape(shard.passages, coding.width())
+            assert self._code_files is not None
+            mapped, count = self._code_files[number], self.shards[number].note.passages
+            flat = mapped.array("codes", np.uint8, count * coding.width())
+            self._codes[number] = mapped, flat.reshape(count, coding.width())
         return self._codes[number]
 
     def owner(self, passage: int) -> int:
@@ -353,8 +417,12 @@ class DocumentStore:
         return self.shards[number], position - int(firsts[number])
 
 
-def _positions(positions: Int64Array) -> list[int]:
-    return [*map(int, positions)]
+def _opened(opening: Callable[[], _Opened]) -> tuple[_Opened | None, InputError | None]:
+    """What was opened, or why it could not be."""
+    try:
+        return opening(), None
+    except InputError as error:
+        return None, error
 
 
 def _checked(
@@ -378,10 +446,13 @@ def open_store(folder: Path) -> DocumentStore:
     for _ in range(_TRIES):
         state = read_state(folder)
         try:
-            return DocumentStore(folder, state)
+            store = DocumentStore(folder, state)
         except InputError:
             if read_state(folder) == state:
                 raise  # else a shard was replaced since the state was read
+        else:
+            if store.is_whole or read_state(folder) == state:
+                return store
     return DocumentStore(folder)
 
 
@@ -416,11 +487,14 @@ def read_coding(note: CodingNote, width: int) -> Coding:
     Raises:
         InputError: If its numbers are not those of vectors of a width.
     """
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", under="ignore"):
         numbers = {name: np.array(values, np.float32) for name, values in note.numbers.items()}
     names = {"int8": {"low", "step"}, "binary": {"mean"}}[note.kind]
     if numbers.keys() != names or any(
-        len(values) != width or not np.isfinite(values).all() for values in numbers.values()
+        len(values) != width
+        or not np.isfinite(values).all()
+        or (name == "step" and not (values > 0).all())
+        for name, values in numbers.items()
     ):
         raise InputError(
             f"the index notes codes of kind {note.kind} and not what they need; build the index "

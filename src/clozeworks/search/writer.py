@@ -5,8 +5,8 @@ After each shard the index is written down, so whoever stops the work keeps what
 same call goes on with what is missing. Memory holds one shard; hashes are looked up on disk.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 
 from clozeworks.arrays import Float32Array, Uint64Array
 from clozeworks.data.chunks import in_chunks
+from clozeworks.errors import InputError
 from clozeworks.search.codes import CodeKind, Coding, coding_class
 from clozeworks.search.documents import HASH_BYTES, IndexedDocument, PassageSpan, hash_of
 from clozeworks.search.neighbours import write_neighbours
 from clozeworks.search.shard import (
     SUFFIX,
+    FileNote,
     HashName,
     IndexShard,
     ShardNote,
@@ -27,7 +29,14 @@ from clozeworks.search.shard import (
     write_arrays,
     write_shard,
 )
-from clozeworks.search.state import CodingNote, IndexState, remove_unnamed, write_state
+from clozeworks.search.state import (
+    CodingNote,
+    IndexState,
+    read_state,
+    remove_others,
+    remove_unnamed,
+    write_state,
+)
 from clozeworks.search.store import DocumentStore, read_coding
 from clozeworks.storage.locks import locked
 
@@ -61,27 +70,41 @@ class AddedCounts:
     """Documents that were removed."""
 
 
+@dataclass(frozen=True, slots=True)
+class _HeldDocument:
+    """A document of the shard that is begun."""
+
+    document: IndexedDocument
+    passages: list[PassageSpan]
+    vectors: Float32Array
+    replaced: tuple[int, int] | None
+    """The shard and row of the document whose place it takes."""
+
+
 class IndexWriter:
     """An index that is being written.
 
     Args:
         folder: Its folder, which nobody else may be writing to; see `writing`.
         state: What the index says of itself so far.
+        replacing: Whether another index stands in the folder, which stays what it is until this
+            one is whole. Its files have other numbers; see `free_number`.
     """
 
-    def __init__(self, folder: Path, state: IndexState) -> None:
+    def __init__(self, folder: Path, state: IndexState, *, replacing: bool = False) -> None:
         self.folder = folder
         self.state = state
+        self._published = not replacing
+        self._before = {path.name for path in folder.iterdir()}
         self._shards = [IndexShard(folder, note, state.width) for note in state.shards]
+        self._sources: set[str] = set()
+        self._has_added = False
         self._begin()
 
     def _begin(self) -> None:
         """Begins a shard."""
-        self._documents: list[IndexedDocument] = []
-        self._passages: list[list[PassageSpan]] = []
-        self._vectors: list[Float32Array] = []
+        self._held: list[_HeldDocument] = []
         self._rows: dict[bytes, int] = {}  # by the hash of the text
-        self._outdated: list[tuple[int, int]] = []  # shard and row of what these replace
 
     def add(
         self,
@@ -89,6 +112,7 @@ class IndexWriter:
         embed: EmbedTexts,
         counts: AddedCounts,
         progress: Callable[[int], None] = lambda done: None,
+        sources: Collection[str] = (),
     ) -> None:
         """Adds documents, or takes over what changed in those that are there.
 
@@ -97,8 +121,12 @@ class IndexWriter:
             embed: Called with documents of new texts.
             counts: Filled in as the work goes on; those that are held are counted when written.
             progress: Called with the number of documents that are done.
+            sources: Keys of what the documents are from. They count as unfinished until `finish`,
+                and then the index is complete if no others do.
         """
-        self._note_complete(False)
+        self._has_added = True
+        self._sources.update(sources)
+        self._note(False, {*self.state.unfinished, *sources})
         try:
             for chunk in in_chunks(documents, lambda document: len(document.text)):
                 self._add(chunk, embed, counts)
@@ -112,7 +140,9 @@ class IndexWriter:
             raise
 
     def finish(self, codes: CodeKind | None = None, neighbours: bool = False) -> None:
-        """Writes what is held, joins small shards, and notes that nothing is missing.
+        """Writes what is held, joins small shards, and notes that what was added is all there.
+
+        What others were interrupted in adding stays noted as missing.
 
         Args:
             codes: What codes to write; those that are there are kept up if None.
@@ -121,9 +151,22 @@ class IndexWriter:
         self.flush()
         self._compact()
         self.write_codes(codes)
+        if not self._published:
+            # Before the neighbours, whose file has the same name in every index.
+            self._published = True
+            self._write_state()
         self.write_neighbours(neighbours)
-        self._note_complete(True)
+        if self._has_added:
+            left = set(self.state.unfinished) - self._sources
+            self._note(not left, left)
         remove_unnamed(self.folder, self.state)
+
+    def discard(self) -> None:
+        """Removes what was written to replace an index, if it does not replace it yet."""
+        named: list[FileNote] = []
+        with suppress(InputError):  # what is replaced may be damaged
+            named = read_state(self.folder).files()
+        remove_others(self.folder, {*self._before, *(note.file for note in named)})
 
     def write_codes(self, kind: CodeKind | None) -> None:
         """Writes the codes of shards that have none yet, and notes what they find.
@@ -154,7 +197,7 @@ class IndexWriter:
         store = DocumentStore(self.folder, self.state)
         recall = store.recall(store.by_codes) if len(store) else None
         self.state = replace(self.state, coding=replace(note, recall=recall))
-        write_state(self.folder, self.state)
+        self._write_state()
 
     def _sample(self) -> Float32Array:
         """Vectors of all shards, evenly."""
@@ -174,15 +217,20 @@ class IndexWriter:
         store = DocumentStore(self.folder, self.state)
         note = replace(note, recall=store.recall(store.by_neighbours))
         self.state = replace(self.state, neighbours=note)
-        write_state(self.folder, self.state)
+        self._write_state()
 
     def remove(self, ids: Sequence[str]) -> int:
         """Removes the documents with ids; returns how many there were."""
-        rows = self._find("id_hashes", np.array([*map(hash_of, ids)], _HASHES))
+        different = list(dict.fromkeys(ids))
+        rows = self._find("id_hashes", np.array([*map(hash_of, different)], _HASHES))
         return self._drop([place for place in rows if place is not None])
 
     def keep_only(self, beginnings: Uint64Array) -> int:
-        """Removes documents whose id's hash begins otherwise; returns how many there were."""
+        """Removes documents whose id's hash begins otherwise; returns how many there were.
+
+        What others were interrupted in adding is no longer missing: it would be removed.
+        """
+        self._sources.update(self.state.unfinished)
         gone = []
         for number, shard in enumerate(self._shards):
             there = np.isin(shard.hashes("id_hashes").view(np.uint64)[::2], beginnings)
@@ -222,10 +270,8 @@ class IndexWriter:
             else:
                 passages, vectors = self._stored(digest, known[number])
                 counts.copied += 1
-            if place is not None:
-                self._outdated.append(place)
-                counts.replaced += 1
-            self._hold(document, passages, vectors)
+            counts.replaced += place is not None
+            self._hold(_HeldDocument(document, passages, vectors, place))
 
     def _embedded(
         self, documents: Sequence[IndexedDocument], embed: EmbedTexts
@@ -253,7 +299,7 @@ class IndexWriter:
     ) -> tuple[list[PassageSpan], Float32Array]:
         """The passages and vectors of a text that is known."""
         if (row := self._rows.get(digest)) is not None:
-            return self._passages[row], self._vectors[row]
+            return self._held[row].passages, self._held[row].vectors
         assert place is not None
         shard = self._shards[place[0]]
         shard.check()
@@ -261,26 +307,28 @@ class IndexWriter:
         spans = [shard.span(passage) for passage in range(rows.start, rows.stop)]
         return spans, np.array(shard.vectors[rows])
 
-    def _hold(
-        self, document: IndexedDocument, passages: list[PassageSpan], vectors: Float32Array
-    ) -> None:
-        self._rows.setdefault(document.text_hash, len(self._documents))
-        self._documents.append(document)
-        self._passages.append(passages)
-        self._vectors.append(vectors)
+    def _hold(self, held: _HeldDocument) -> None:
+        self._held.append(held)  # in one step, as an interrupt may come after any
+        self._rows.setdefault(held.document.text_hash, len(self._held) - 1)
 
     def _is_full(self) -> bool:
-        characters = sum(len(document.text) for document in self._documents)
-        passages = sum(map(len, self._passages))
+        characters = sum(len(held.document.text) for held in self._held)
+        passages = sum(len(held.passages) for held in self._held)
         return passages >= SHARD_PASSAGES or characters >= SHARD_CHARACTERS
 
     def flush(self) -> None:
         """Writes the documents that are held as a shard, which then are in the index."""
-        if not self._documents:
+        if not self._held:
             return
-        note = self._write_shard(self._documents, self._passages, self._vectors)
-        self._write((note,), self._outdated)
+        held = self._held
+        note = self._write_shard(
+            [each.document for each in held],
+            [each.passages for each in held],
+            [each.vectors for each in held],
+        )
+        # Trap: who is interrupted once the state is written must not write these a second time.
         self._begin()
+        self._write((note,), [each.replaced for each in held if each.replaced is not None])
 
     def _write_shard(
         self,
@@ -318,7 +366,7 @@ class IndexWriter:
         shards = (*(notes[number] for number in kept), *new)
         after = max([self.state.next_shard, *(note.number + 1 for note in new)])
         self.state = replace(self.state, shards=shards, next_shard=after)
-        write_state(self.folder, self.state)
+        self._write_state()
         self._shards = [self._shards[number] for number in kept]
         self._shards += [IndexShard(self.folder, note, self.state.width) for note in new]
 
@@ -361,18 +409,30 @@ class IndexWriter:
                     found[index] = (number, row)
         return found
 
-    def _note_complete(self, complete: bool) -> None:
-        if self.state.complete != complete:
-            self.state = replace(self.state, complete=complete)
+    def _note(self, complete: bool, unfinished: Collection[str]) -> None:
+        noted = replace(self.state, complete=complete, unfinished=tuple(sorted(unfinished)))
+        if noted != self.state:
+            self.state = noted
+            self._write_state()
+
+    def _write_state(self) -> None:
+        if self._published:
             write_state(self.folder, self.state)
 
 
 @contextmanager
-def writing(folder: Path, state: IndexState) -> Iterator[IndexWriter]:
+def writing(folder: Path, state: IndexState | None = None) -> Iterator[IndexWriter]:
     """Holds an index and gives what writes it.
 
+    Args:
+        folder: Its folder.
+        state: What it says of itself, if nobody can have written to it since that was read.
+
     Raises:
+        InputError: If it is not an index, or damaged.
         OutputError: If another program writes it, or it cannot be written.
     """
+    if state is None:
+        read_state(folder)  # to hold a folder is to make it
     with locked(folder):
-        yield IndexWriter(folder, state)
+        yield IndexWriter(folder, state or read_state(folder))

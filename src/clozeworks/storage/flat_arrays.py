@@ -4,9 +4,11 @@ The headers of damaged files say anything; here they are believed only where the
 """
 
 import json
+import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +39,10 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     Raises:
         ValueError: If the file is not what its header says.
     """
-    stored = stored_arrays(path)
-    data = path.read_bytes()
+    with open_regular(path) as file:
+        stored = stored_in(file)
+        file.seek(0)
+        data = file.read()
     return {
         name: np.frombuffer(data, array.dtype, array.count, array.begin)
         for name, array in stored.items()
@@ -51,12 +55,37 @@ def stored_arrays(path: Path) -> dict[str, StoredArray]:
     Raises:
         ValueError: If the file is not what its header says.
     """
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        if not 2 <= length <= min(LARGEST_HEADER, size - 8):
-            raise ValueError("its header is damaged")
-        header = file.read(length)
+    with open_regular(path) as file:
+        return stored_in(file)
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Opens a file for reading: a pipe would keep one waiting, a device never ends.
+
+    Raises:
+        OSError: If it cannot be opened.
+        ValueError: If it is something else than a file.
+    """
+    # Without waiting, and looked at when it is open: so nothing can take its place in between.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    handle = os.open(path, flags)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise ValueError("it is not a regular file")
+    return os.fdopen(handle, "rb")
+
+
+def stored_in(file: BinaryIO) -> dict[str, StoredArray]:
+    """Where the flat arrays are in a safetensors file that is open at its beginning.
+
+    Raises:
+        ValueError: If the file is not what its header says.
+    """
+    size = os.fstat(file.fileno()).st_size
+    length = int.from_bytes(file.read(8), "little")
+    if not 2 <= length <= min(LARGEST_HEADER, size - 8):
+        raise ValueError("its header is damaged")
+    header = file.read(length)
     try:
         return _stored_arrays(json.loads(header), 8 + length, size)
     except (LookupError, TypeError, AttributeError, RecursionError, json.JSONDecodeError) as error:

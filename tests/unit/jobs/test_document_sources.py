@@ -6,7 +6,7 @@ import pytest
 
 from clozeworks.errors import InputError
 from clozeworks.jobs.search.sources import FileDocuments, count_documents, documents_of
-from clozeworks.search.documents import hash_of
+from clozeworks.search.documents import IndexedDocument, hash_of
 
 
 @pytest.fixture
@@ -93,3 +93,42 @@ def test_what_a_program_hands_over():
         documents_of(["a", " "])
     with pytest.raises(InputError, match="document 1 has no text; a document is a text, or a dict"):
         documents_of([("a", "b")])
+
+
+def test_rows_with_one_id_are_the_same_or_refused():
+    row = {"id": "a", "text": "A cat.", "year": 1, "kind": "pet"}
+    same = {"kind": "pet", "year": 1, "text": "A cat.", "id": "a"}
+    (document,) = documents_of([row, same])
+    assert document.columns == {"year": 1, "kind": "pet"}
+    for other in ({**row, "year": 2}, {**row, "text": "A dog."}, {"id": "a", "text": "A cat."}):
+        with pytest.raises(InputError) as error:
+            documents_of([{"text": "B."}, row, same, other])
+        assert str(error.value) == (
+            "document 4 and document 2 have the same id, 'a'; ids must be unique; change one, or "
+            "name another column with --id-column."
+        )
+    given = IndexedDocument("a", "A cat.", {"year": 1, "kind": "pet"})
+    assert documents_of([given, row]) == [given]
+    with pytest.raises(InputError, match="document 2 and document 1 have the same id, 'a'; ids"):
+        documents_of([given, {**row, "year": 3}])
+
+
+def test_texts_without_ids_keep_their_columns():
+    rows = [
+        {"text": "A cat.", "year": 1},
+        "A dog.",
+        {"text": "A cat.", "year": 2},
+        "A dog.",
+        {"text": "A cat.", "year": 2},
+        {"text": "A cat.", "year": 1},
+    ]
+    found = documents_of(rows)
+    assert [(each.text, each.columns) for each in found] == [
+        ("A cat.", {"year": 1}),
+        ("A dog.", {}),
+        ("A cat.", {"year": 2}),
+    ]
+    ids = [each.id for each in found]
+    assert len({*ids}) == 3 and ids[0] == hash_of("A cat.").hex()[:16]
+    assert [each.id for each in documents_of(rows)] == ids
+    assert count_documents(found).count == 3

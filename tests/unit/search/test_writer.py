@@ -1,5 +1,6 @@
 """Adding and removing gives what building anew gives, and whoever stops loses nothing."""
 
+import json
 import os
 import signal
 from pathlib import Path
@@ -190,10 +191,12 @@ def test_a_shard_that_is_cut_is_a_sentence(fresh_state, made_documents, embedder
 def test_a_state_that_was_changed_is_a_sentence(fresh_state):
     folder, _ = fresh_state()
     path = folder / "index.json"
-    path.write_text(path.read_text().replace('"width": 8', '"width": 9'))
+    intact = path.read_text()
+    path.write_text(intact.replace('"width": 8', '"width": 9'))
     with pytest.raises(InputError, match="its checksum is that of another content"):
         read_state(folder)
-    path.write_text('{"version": 7}')
+    data = json.loads(intact)
+    path.write_text(json.dumps({**data, "version": 7}))
     with pytest.raises(InputError, match="has version 7; this program reads version 1; build the"):
         read_state(folder)
     path.unlink()

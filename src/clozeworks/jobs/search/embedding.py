@@ -83,9 +83,16 @@ class SentenceEmbedder:
         """As an index was made.
 
         Raises:
-            InputError: If the model gives other vectors than the one that made it.
+            InputError: If the model gives other vectors than the one that made it, or the index
+                notes numbers that no model gives.
         """
         note = state.model
+        largest = float(np.finfo(np.float32).max)
+        if any(not abs(number) <= largest for probe in note.probes for number in probe):
+            raise InputError(
+                "the index notes vectors of its model that are not finite; no model can be "
+                "compared with them; build the index again with --overwrite."
+            )
         embedder = cls(
             model,
             state.similarity,
@@ -112,11 +119,12 @@ class SentenceEmbedder:
         probes = self.probes()
         if probes.shape[1] != state.width:
             return f"has vectors of width {probes.shape[1]:,}, not {state.width:,}"
-        before = np.array(note.probes, np.float32).reshape(-1, state.width)
+        before = np.array(note.probes, np.float64).reshape(-1, state.width)
         if before.shape != probes.shape:
             return "cannot be compared with it"
         scale = max(float(np.abs(before).max()), 1e-9)
-        if float(np.abs(probes - before).max()) > _TOLERANCE * scale:
+        # Trap: what is not a number is not above anything.
+        if not float(np.abs(probes - before).max()) <= _TOLERANCE * scale:
             return "gives other vectors"
         return None
 

@@ -3,10 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack, get_args, overload
 
-from clozeworks.errors import InputError, OutputError, SettingError, UnknownName
+import numpy as np
+
+from clozeworks.data.files.encodings import check_characters
+from clozeworks.errors import InputError, OutputError, SettingError, UnknownName, shown
 from clozeworks.jobs.search.embedding import SentenceEmbedder
 from clozeworks.jobs.search.sources import (
     CountedDocuments,
@@ -25,6 +29,7 @@ from clozeworks.search.neighbours import usearch_class
 from clozeworks.search.state import (
     IndexState,
     check_free,
+    free_number,
     is_index,
     read_state,
     write_state,
@@ -205,10 +210,14 @@ class Index:
             How many were new, known or replaced.
         """
         source = source_of(documents)
-        count_documents(source)
+        counted = count_documents(source)
         counts = AddedCounts()
-        with writing(self.folder, read_state(self.folder)) as writer:
-            writer.add(source, self.embedder.documents, counts)
+        self.embedder  # noqa: B018 (loads the model before others are kept out)
+        with writing(self.folder) as writer:
+            if _made_with(writer.state) != _made_with(self._store.state):
+                self._open_anew()  # somebody replaced it
+            sources = _sources(source, counted)
+            writer.add(source, self.embedder.documents, counts, sources=sources)
             writer.finish()
         self._store = open_store(self.folder)
         return counts
@@ -217,13 +226,22 @@ class Index:
         """Removes the documents with ids.
 
         Returns:
-            How many there were.
+            How many there were; an id that is named twice counts once.
+
+        Raises:
+            InputError: If an id is not a text.
         """
-        with writing(self.folder, read_state(self.folder)) as writer:
-            count = writer.remove([ids] if isinstance(ids, str) else list(ids))
+        names = _texts("id", ids, "ids of an index are texts")
+        with writing(self.folder) as writer:
+            count = writer.remove(names)
             writer.finish()
         self._store = open_store(self.folder)
         return count
+
+    def _open_anew(self) -> None:
+        self._store = open_store(self.folder)
+        for name in ("model", "embedder"):
+            self.__dict__.pop(name, None)
 
     @overload
     def search(  # type: ignore[overload-overlap]
@@ -260,18 +278,25 @@ class Index:
             The best first, equal ones by id; for several queries a list for each.
 
         Raises:
-            InputError: If the index is empty, or a query is blank or longer than the model.
+            InputError: If the index is empty, or a query is not a text, blank, or longer than the
+                model takes.
+            SettingError: If a setting has a value that it may not have.
         """
+        if isinstance(top, bool) or not hasattr(top, "__index__"):
+            raise SettingError("top", top, "it must be a whole number, at least 1")
         if top < 1:
             raise SettingError("top", top, "it must be at least 1")
         if by not in get_args(SearchBy):
-            raise UnknownName("by", by, get_args(SearchBy))
+            raise UnknownName("by", str(by), get_args(SearchBy))
+        if not _is_where(where):
+            rule = "a condition is a text as year>=2020, a list of such, or a dict of columns"
+            raise SettingError("where", where, rule, "write it as one of these")
         if not len(self):
             raise InputError(
                 f"{self.folder} holds no documents; there is nothing to find; add some first."
             )
-        queries = [query] if isinstance(query, str) else list(query)
         alone = isinstance(query, str)
+        queries = _texts("query", query, "a query is a text")
         names = [f"query {n:,}" for n in range(1, len(queries) + 1)]
         locations = source_locations or (["the query"] if alone else names)
         for text, located in zip(queries, locations, strict=True):
@@ -338,6 +363,48 @@ class Index:
         return sorted(again, key=lambda hit: (-hit.score, hit.id))
 
 
+def _texts(what: str, given: Any, rule: str) -> list[str]:
+    """One text or several, as a list.
+
+    Raises:
+        InputError: If something is not a text.
+    """
+    try:
+        texts: list[Any] = [given] if isinstance(given, str | bytes) else list(given)
+    except TypeError:
+        texts = [given]
+    for number, text in enumerate(texts, 1):
+        which = f"{what} {number:,}" if len(texts) > 1 else f"the {what}"
+        if not isinstance(text, str):
+            raise InputError(f"{which} is {shown(text)}; {rule}; give one, or a list of them.")
+        check_characters(text, which)
+    return texts
+
+
+def _is_where(where: Any) -> bool:
+    if where is None or isinstance(where, str | Mapping):
+        return True
+    return isinstance(where, Sequence) and all(isinstance(each, str) for each in where)
+
+
+def _made_with(state: IndexState) -> tuple[Any, ...]:
+    """What vectors of an index depend on."""
+    return state.model, state.width, state.similarity, state.passage_tokens
+
+
+def _sources(documents: DocumentSource, counted: CountedDocuments) -> list[str]:
+    """Keys by which an index notes what documents are from: files, or the ids of those in memory.
+
+    A command that names the same files and more finishes what was interrupted, a program does so
+    with the same documents.
+    """
+    if isinstance(documents, FileDocuments):
+        names = [str(path.resolve()).encode(errors="surrogateescape") for path in documents.files]
+    else:
+        names = [np.sort(counted.beginnings).tobytes()]
+    return [blake2b(name, digest_size=6).hexdigest() for name in names]
+
+
 def _loaded(model: "LanguageModel | str | Path") -> LanguageModel:
     return model if isinstance(model, LanguageModel) else load(model, device="auto")
 
@@ -372,7 +439,8 @@ def build_index(
         model: The sentence model.
         out: The folder of the index.
         settings: How it is made.
-        overwrite: Whether an index that is there is replaced.
+        overwrite: Whether an index that is there is replaced. It stays what it is until the new
+            one is whole; if that fails, the next call begins anew.
         prune: Whether documents of the index that are not among these are removed.
         counted: What `count_documents` found, if it was called before.
         counts: Filled in as the work goes on.
@@ -389,25 +457,40 @@ def build_index(
         raise InputError("there are no documents; an index needs at least one; give some.")
     new = None if is_index(out) and not overwrite else _new_state(model, settings)
     with locked(out):
-        state = _begun(out, settings) if new is None else new
-        if new is not None:
-            write_state(out, new)
+        replacing = is_index(out) and overwrite
+        if new is None or (is_index(out) and not overwrite):  # another program may have built it
+            state = _begun(out, model, settings)
+        else:
+            state = replace(new, next_shard=free_number(out))
+            if not replacing:
+                write_state(out, state)
         embedder = SentenceEmbedder.for_index(model, state, settings.batch_tokens)
-        writer = IndexWriter(out, state)
-        writer.add(
-            documents,
-            embedder.documents,
-            counts,
-            lambda done: progress(done, counted.count),
-        )
-        if prune:
-            counts.removed = writer.keep_only(counted.beginnings)
-        writer.finish(settings.codes, settings.neighbours)
+        writer = IndexWriter(out, state, replacing=replacing)
+        try:
+            writer.add(
+                documents,
+                embedder.documents,
+                counts,
+                lambda done: progress(done, counted.count),
+                _sources(documents, counted),
+            )
+            if prune:
+                counts.removed = writer.keep_only(counted.beginnings)
+            writer.finish(settings.codes, settings.neighbours)
+        except BaseException:
+            if replacing:
+                writer.discard()
+            raise
     return Index(out, model), counts
 
 
-def _begun(out: Path, settings: IndexSettings) -> IndexState:
-    """What the index in a folder says of itself."""
+def _begun(out: Path, model: LanguageModel, settings: IndexSettings) -> IndexState:
+    """What the index in a folder says of itself.
+
+    Raises:
+        InputError: If it is damaged.
+        OutputError: If it was made with other settings than are asked for.
+    """
     state = read_state(out)
     asked = settings.passage_tokens
     if asked not in (None, state.passage_tokens):
@@ -415,6 +498,26 @@ def _begun(out: Path, settings: IndexSettings) -> IndexState:
             f"{out} holds passages of {state.passage_tokens:,} tokens, and {asked:,} are asked "
             "for; choose another folder with --out, or replace it with --overwrite."
         )
+    if settings.query_prompt is not None or settings.document_prompt is not None:
+        wanted = SentenceEmbedder.of(
+            model,
+            query_prompt=settings.query_prompt,
+            document_prompt=settings.document_prompt,
+        )
+        for given, has, prompt, what in (
+            (settings.query_prompt, state.model.query_prompt, wanted.query_prompt, "queries"),
+            (
+                settings.document_prompt,
+                state.model.document_prompt,
+                wanted.document_prompt,
+                "texts",
+            ),
+        ):
+            if given is not None and has != prompt:
+                raise OutputError(
+                    f"{out} was made with {has!r} before {what}, and {prompt!r} is asked for; "
+                    "choose another folder with --out, or replace it with --overwrite."
+                )
     return state
 
 

@@ -2,12 +2,14 @@
 
 What is a document: of `.txt` files a line, a paragraph or the file; of other files a row. Its id is
 the column `id` or `_id`, or the one that is named; without one the file and the row. A text from a
-program that has no id is known by its hash.
+program that has no id is known by its hash; where a call has it several times with different
+columns, each further one by the hash of its text and columns.
 """
 
+import json
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -175,18 +177,35 @@ def documents_of(data: Any) -> list[IndexedDocument]:
         data: A list of texts or dicts, a frame of pandas, polars or pyarrow, or a dict of columns.
 
     Raises:
-        InputError: If a row has no text.
+        InputError: If a row has no text, or two have the same id and are not the same.
     """
     rows = [data] if isinstance(data, str) else prediction_rows(data, "documents")
-    found = [_document(row, number) for number, row in enumerate(rows, 1)]
-    # The same text twice, without ids, is one document.
-    return list({(each.id, each.text): each for each in found}.values())
+    found: list[IndexedDocument] = []
+    seen: dict[str, tuple[bytes, int]] = {}
+    for number, row in enumerate(rows, 1):
+        document, named = _document(row, number)
+        content = _content(document)
+        if not named and seen.get(document.id, (content, 0))[0] != content:
+            document = replace(document, id=content.hex()[:16])
+        same, first = seen.setdefault(document.id, (content, number))
+        if same != content:
+            raise _same_id(document.id, f"document {number:,}", f"document {first:,}")
+        if first == number:  # else the same stands twice, and is one document
+            found.append(document)
+    return found
 
 
-def _document(row: Any, number: int) -> IndexedDocument:
+def _content(document: IndexedDocument) -> bytes:
+    """A hash of the text and the columns of a document, in whatever order they are."""
+    columns = sorted(document.columns.items(), key=lambda column: str(column[0]))
+    return hash_of(json.dumps([document.text, columns]))
+
+
+def _document(row: Any, number: int) -> tuple[IndexedDocument, bool]:
+    """The document of a row, and whether it has an id of its own."""
     located = f"document {number:,}"
     if isinstance(row, IndexedDocument):
-        return row
+        return row, True
     cells: Mapping[str, Any] = {TEXT_COLUMN: row} if isinstance(row, str) else row
     if not isinstance(cells, Mapping) or not isinstance(cells.get(TEXT_COLUMN), str):
         raise InputError(
@@ -204,7 +223,14 @@ def _document(row: Any, number: int) -> IndexedDocument:
         for column, cell in cells.items()
         if column not in (TEXT_COLUMN, name) and _is_plain(cell)
     }
-    return IndexedDocument(key, text, others, located)
+    return IndexedDocument(key, text, others, located), name is not None
+
+
+def _same_id(name: str, where: str, other: str) -> InputError:
+    return InputError(
+        f"{where} and {other} have the same id, {name!r}; ids must be unique; change one, or name "
+        "another column with --id-column."
+    )
 
 
 @dataclass(frozen=True)
@@ -231,10 +257,6 @@ def count_documents(documents: DocumentSource) -> CountedDocuments:
         for document in documents:
             digest = hash_of(document.id)
             if digest in seen:
-                raise InputError(
-                    f"{document.source_location} and {seen[digest]} have the same id, "
-                    f"{document.id!r}; ids must be unique; change one, or name another column "
-                    "with --id-column."
-                )
+                raise _same_id(document.id, document.source_location, seen[digest])
             seen[digest] = document.source_location
     return CountedDocuments(len(beginnings), beginnings)

@@ -2,8 +2,9 @@
 
 import sys
 import time
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
@@ -59,7 +60,7 @@ def index(
             other text. Defaults to its prompt query, or its default prompt.
         document_prompt: What is put before texts. Defaults to the prompt document, or the default.
         batch_tokens: Tokens per batch.
-        overwrite: Build the index anew.
+        overwrite: Build the index anew. What is there stays as it is until the new one is whole.
         reading: How documents are read.
         computing: Where the model computes.
     """
@@ -70,6 +71,21 @@ def index(
     if model is None and is_index(out):
         model = read_state(out).model.name
     if not inputs:
+        if remove:
+            _check_effects(
+                out,
+                model=model,
+                prune=prune,
+                codes=codes,
+                neighbours=neighbours,
+                passage_tokens=passage_tokens,
+                query_prompt=query_prompt,
+                document_prompt=document_prompt,
+                batch_tokens=batch_tokens,
+                overwrite=overwrite,
+                **_given(reading),
+                **_given(computing),
+            )
         _remove(out, remove)
         return
     if model is None:
@@ -99,6 +115,37 @@ def index(
     _report(made, counts, time.monotonic() - begin)
 
 
+def _given(options: IndexedOptions | ComputingOptions | None) -> dict[str, Any]:
+    """The options of a group that are not what they are by default."""
+    if options is None:
+        return {}
+    usual = type(options)()
+    values = {field.name: getattr(options, field.name) for field in fields(options)}
+    return {name: value for name, value in values.items() if value != getattr(usual, name)}
+
+
+def _check_effects(out: Path, **settings: Any) -> None:
+    """Refuses settings that are about adding documents, unless the index has them already."""
+    from clozeworks.search.state import read_state
+
+    state = read_state(out)
+    has = {
+        "model": state.model.name,
+        "codes": state.coding and state.coding.kind,
+        "neighbours": state.neighbours is not None,
+        "passage_tokens": state.passage_tokens,
+        "query_prompt": state.model.query_prompt,
+        "document_prompt": state.model.document_prompt,
+    }
+    for name, value in settings.items():
+        same = name in has and value == has[name]
+        if name == "model" and value is not None:
+            same = value == has[name] or str(Path(value).resolve()) == has[name]
+        if value not in (None, False) and not same:
+            rule = "it is about documents that are added, and no files are named"
+            raise SettingError(name, value, rule, "name files, or leave it out")
+
+
 def _remove(out: Path, ids: tuple[str, ...]) -> None:
     """Removes documents; nothing else was asked for."""
     from clozeworks.jobs.search.index import Index
@@ -108,11 +155,14 @@ def _remove(out: Path, ids: tuple[str, ...]) -> None:
         raise SettingError("FILES", MISSING, rule, "name files, or ids with --remove")
     opened = Index.open(out)
     count = opened.remove(ids)
-    absent = "" if count == len(ids) else f" ({len(ids) - count:,} were not there)"
+    missing = len({*ids}) - count
+    absent = f" ({missing:,} were not there)" if missing else ""
     print(f"{counted(count, 'document')} removed{absent}; {out} holds {len(opened):,}.")
 
 
 def _report(made: "Index", counts: "AddedCounts", seconds: float) -> None:
+    from clozeworks.search.neighbours import why_unused
+
     state = made.store.state
     model = state.model
     print(f"Model: {model.name}, {model.pooling}; {state.similarity} similarity.", file=sys.stderr)
@@ -131,10 +181,18 @@ def _report(made: "Index", counts: "AddedCounts", seconds: float) -> None:
         f"{made.folder} holds {len(made):,}{cut}, vectors of width {state.width:,}.",
         file=sys.stderr,
     )
+    if not state.complete:
+        print(
+            f"{made.folder} is not complete: files of a command that was stopped are missing; run "
+            "that again, or remove what is not in these files with --prune.",
+            file=sys.stderr,
+        )
     if (coding := state.coding) is not None and coding.recall is not None:
         _print_recall(f"{coding.kind} codes with rescoring", coding.recall)
     if (graph := state.neighbours) is not None and graph.recall is not None:
         _print_recall("The graph of neighbours", graph.recall)
+        if (why := why_unused(graph)) is not None:
+            print(why, file=sys.stderr)
 
 
 def _print_recall(what: str, recall: float) -> None:
