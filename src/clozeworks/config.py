@@ -153,7 +153,8 @@ def _read_union(cls: Any, data: Any, path: str) -> Any:
 
 def _read_tuple(cls: Any, data: Any, path: str) -> tuple[Any, ...]:
     if not isinstance(data, list | tuple):
-        advice = f"write [{data}]" if isinstance(data, str) and data.isidentifier() else ""
+        is_word = isinstance(data, str) and data.isidentifier() and len(data) < 100
+        advice = f"write [{data}]" if is_word else ""
         raise SettingError(path, data, "it must be a list", advice)
     item = typing.get_args(cls)[0]
     return tuple(read(item, value, f"{path}[{i}]") for i, value in enumerate(data))

@@ -46,7 +46,7 @@ def recipe(model, tmp_path):
         "model": str(model),
         "task": {"kind": "classify"},
         "data": {"train": [str(tmp_path / "train.csv")], "dev_fraction": 0.2, "labels": "numbers"},
-        "training": {"epochs": 12, "batch_size": 10, "learning_rate": 0.005},
+        "training": {"epochs": 16, "batch_size": 10, "learning_rate": 0.005},
         "checkpointing": {"every_steps": 7},
         "evaluation": {"every_steps": 30},
     }
@@ -129,7 +129,7 @@ def test_with_lora_the_adapter_holds_the_head_of_the_numbers_themselves(recipe, 
     from safetensors.torch import load_file
 
     recipe["lora"] = {"rank": 4, "targets": ["query", "key", "value", "output", "up", "down"]}
-    recipe["training"] = {"epochs": 20, "batch_size": 10, "learning_rate": 0.02}
+    recipe["training"] = {"epochs": 40, "batch_size": 10, "learning_rate": 0.02}
     done = finetune(recipe)
     model = cw.load(done.model)
     assert model.classify("the cat is good and good").label > 320

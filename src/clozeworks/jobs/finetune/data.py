@@ -129,6 +129,9 @@ def labelled_task(
     train = kind.read(files, recipe.task, reading, bad)
     dev = None
     messages = [train.description]
+    if data.dev_columns is not None and not dev_files:
+        rule = "there are no files to be judged by, whose columns these could be"
+        raise SettingError("data.dev_columns", data.dev_columns, rule, "name them, or leave it out")
     if dev_files:
         dev = kind.read(dev_files, recipe.task, data.reading_dev(), bad, train=train)
         other = dev.description != train.description

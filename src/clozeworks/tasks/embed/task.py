@@ -195,7 +195,7 @@ class Embed(Task[EmbedItem, Embedded]):
         train: Sequence[EmbedItem] = data.train.items
         messages = [f"The rows hold {KINDS[kind]}: the loss is {registry.kind(type(loss))}."]
         train, more, pairs = _rows_for(train, kind, rebuilt=loss.rebuilds)
-        dev, about_dev = _measurable(data.dev.items)
+        dev, about_dev = measurable(data.dev.items)
         own = data.model.pooling
         usual = () if own.stated else loss.usual_pooling
         pooling = task.pooling or usual or tuple(own.modes)
@@ -506,7 +506,7 @@ def _rows_for(
     return rows, (note + (missing if alone else ""),), pairs
 
 
-def _measurable(items: Sequence[EmbedItem]) -> tuple[Sequence[EmbedItem], tuple[str, ...]]:
+def measurable(items: Sequence[EmbedItem]) -> tuple[Sequence[EmbedItem], tuple[str, ...]]:
     """Rows to measure on, of whatever kind the dev set is.
 
     Raises:

@@ -6,7 +6,8 @@ import pytest
 
 from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.reading import Reading, read_items
-from clozeworks.errors import InputError
+from clozeworks.errors import InputError, SettingError
+from clozeworks.tasks.embed.class_pairs import ClassPairs
 from clozeworks.tasks.embed.items import EmbedItem
 
 CASES = {
@@ -105,3 +106,35 @@ def test_a_headless_file_is_shown_its_columns(tmp_path):
     found = read_items(tmp_path / "rows.tsv", EmbedItem, Reading(columns=named, header=False))
     assert found.kind == "scores"
     assert len(found.items) == 12
+
+
+def test_a_text_meets_all_of_its_class():
+    texts = {"x": "abcd", "y": "ef", "z": "g"}
+    items = [EmbedItem(text, label=label) for label, several in texts.items() for text in several]
+    pairs = ClassPairs.of([*items, items[0]])
+    rows = pairs.paired([*items, items[0]])
+    assert [row.anchor for row in rows] == [*"abcdef", "a"]  # z has one text
+    for row in rows:
+        met = [pairs(row, epoch, 0).others[0] for epoch in range(len(texts[row.group]) - 1)]
+        assert sorted([row.anchor, *met]) == sorted(texts[row.group])
+        assert row == pairs(row, 0, 0) == pairs(row, len(met), 0)
+
+
+def test_teachers_of_other_widths_are_named(tmp_path):
+    file = tmp_path / "rows.jsonl"
+    widths = [3, 3, 2, 3]
+    file.write_text("".join(json.dumps({"text": "a", "teacher": [1.0] * n}) + "\n" for n in widths))
+    words = r"line 3: the teacher's vector has 2 numbers, and most have 3; give vectors of one"
+    with pytest.raises(InputError, match=words):
+        read_items(file, EmbedItem)
+    assert len(read_items(file, EmbedItem, bad=BadRows(skip=True)).items) == 3
+
+
+def test_lines_of_a_text_file_are_texts_alone(tmp_path):
+    file = tmp_path / "texts.txt"
+    file.write_text("a cat\n\na dog, or two\n")
+    read = read_items(file, EmbedItem)
+    assert [item.texts for item in read.items] == [("a cat",), ("a dog, or two",)]
+    assert read.kind == "texts"
+    with pytest.raises(SettingError, match=r"each line of .*texts\.txt is a text"):
+        read_items(file, EmbedItem, Reading(columns={"anchor": "text"}))

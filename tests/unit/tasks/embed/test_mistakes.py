@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+from clozeworks.errors import InputError
 from clozeworks.tasks.embed.items import EmbedItem
 from clozeworks.tasks.embed.mistakes import mistakes_about
+from clozeworks.tasks.embed.task import measurable
 
 X, Y = [1.0, 0.0], [0.0, 1.0]
 NEAR_X = [0.9, 0.1]
@@ -48,3 +50,11 @@ def found(rows):
 )  # fmt: skip
 def test_what_vectors_contradict(rows, wrong):
     assert found(rows) == wrong
+
+
+def test_what_nobody_can_measure_is_refused():
+    short = [EmbedItem(text, source_location=f"row {n}") for n, text in enumerate("abc", start=1)]
+    with pytest.raises(InputError, match=r"row 1: .*too short to be halved; name a dev file"):
+        measurable(short)
+    mixed = [EmbedItem("a", ("b",), 1.0), EmbedItem("c")]
+    assert measurable(mixed) == (mixed, ())
