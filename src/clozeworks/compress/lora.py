@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from clozeworks.core.initialize import Undrawn
 from clozeworks.core.layers.dropout import Dropout
+from clozeworks.core.layers.linear import LinearLayer
 from clozeworks.core.model import Model
 from clozeworks.errors import SET, SettingError, UnknownName
 from clozeworks.rng import RandomStream
@@ -54,14 +55,14 @@ class Lora:
         return self.alpha / self.rank
 
 
-class AdaptedLinear(nn.Linear):
+class AdaptedLinear(LinearLayer):
     """A projection and the difference it learns.
 
     It holds the very weight and bias of the projection it replaces, under the same names.
     """
 
     def __init__(self, plain: nn.Linear, lora: Lora) -> None:
-        nn.Module.__init__(self)  # nn.Linear would make a weight that nobody needs
+        nn.Module.__init__(self)  # LinearLayer would make a weight that nobody needs
         self.in_features, self.out_features = plain.in_features, plain.out_features
         self.weight, self.bias = plain.weight, plain.bias
         self.lora_a = nn.Parameter(plain.weight.new_zeros(lora.rank, plain.in_features))  # (R, I)
@@ -73,12 +74,12 @@ class AdaptedLinear(nn.Linear):
     def forward(self, x: Tensor) -> Tensor:
         """Tokens to tokens, (N, I) to (N, O)."""
         learned = F.linear(F.linear(self.dropout(x), self.lora_a), self.lora_b)
-        return F.linear(x, self.weight, self.bias) + self.scale * learned
+        return super().forward(x) + self.scale * learned
 
-    def merged(self) -> nn.Linear:
+    def merged(self) -> LinearLayer:
         """The plain projection that computes the same."""
         with Undrawn():
-            plain = nn.Linear(self.in_features, self.out_features, device="meta")
+            plain = LinearLayer(self.in_features, self.out_features, device="meta")
         stored = self.weight.dtype
         # Trap: in half precision the sum would lose most of what was learned before it is stored.
         wide = torch.promote_types(stored, torch.float32)

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from clozeworks.core.attention.attend import attend
 from clozeworks.core.attention.masks import Full, MaskSpec
 from clozeworks.core.context import ForwardContext
+from clozeworks.core.layers.linear import LinearLayer
 from clozeworks.core.layers.sublayer import PartSpec
 from clozeworks.core.positions import PositionModule, PositionSpec
 from clozeworks.spec import spec
@@ -118,10 +119,10 @@ class AttentionModule(nn.Module):
         scale: float | None,
     ) -> None:
         super().__init__()
-        self.query = nn.Linear(width, heads * head_width, bias=bias)
-        self.key = nn.Linear(width, kv_heads * head_width, bias=key_bias)
-        self.value = nn.Linear(width, kv_heads * head_width, bias=bias)
-        self.output = nn.Linear(heads * head_width, width, bias=output_bias)
+        self.query = LinearLayer(width, heads * head_width, bias=bias)
+        self.key = LinearLayer(width, kv_heads * head_width, bias=key_bias)
+        self.value = LinearLayer(width, kv_heads * head_width, bias=bias)
+        self.output = LinearLayer(heads * head_width, width, bias=output_bias)
         self.heads = heads
         self.kv_heads = kv_heads
         self.dropout = dropout

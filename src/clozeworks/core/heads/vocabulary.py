@@ -21,6 +21,7 @@ from clozeworks.core.heads import TOKEN_TABLE, Head, HeadSpec
 from clozeworks.core.layers.activation import activation_named
 from clozeworks.core.layers.dropout import Dropout
 from clozeworks.core.layers.embeddings import Embeddings
+from clozeworks.core.layers.linear import LinearLayer
 from clozeworks.core.layers.norm import NormSpec
 from clozeworks.core.loss import LossTerm
 from clozeworks.core.ops.sampling import drawn_entries
@@ -80,8 +81,8 @@ class Vocabulary(HeadSpec):
     def build(self, width: int, embeddings: Embeddings) -> "VocabularyModule":
         """Makes the module."""
         tables = embeddings.width or width
-        norm, dense = self.norm.build(tables), nn.Linear(width, tables, bias=self.bias)
-        decoder = nn.Linear(tables, embeddings.tokens, bias=self.decoder_bias)
+        norm, dense = self.norm.build(tables), LinearLayer(width, tables, bias=self.bias)
+        decoder = LinearLayer(tables, embeddings.tokens, bias=self.decoder_bias)
         return VocabularyModule(dense, norm, decoder, self.activation)
 
     def shared(self) -> dict[str, str]:
@@ -137,7 +138,7 @@ class PlainVocabularyModule(VocabularyHead):
     def __init__(self, width: int, tokens: int, dropout: float, bias: bool, scale: float) -> None:
         super().__init__()
         self.dropout = Dropout(dropout)
-        self.decoder = nn.Linear(width, tokens, bias=bias)
+        self.decoder = LinearLayer(width, tokens, bias=bias)
         self.scale = scale
 
     def transform(self, x: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from clozeworks.core.context import ForwardContext
 from clozeworks.core.layers.activation import activation_named
 from clozeworks.core.layers.dropout import Dropout
+from clozeworks.core.layers.linear import LinearLayer
 from clozeworks.core.layers.sublayer import PartSpec
 from clozeworks.spec import spec
 
@@ -49,8 +50,8 @@ class MlpModule(nn.Module):
         self, width: int, inner: int, activation: str, bias: bool, dropout: float = 0.0
     ) -> None:
         super().__init__()
-        self.up = nn.Linear(width, inner, bias=bias)
-        self.down = nn.Linear(inner, width, bias=bias)
+        self.up = LinearLayer(width, inner, bias=bias)
+        self.down = LinearLayer(inner, width, bias=bias)
         self.activation = activation_named(activation)
         self.dropout = Dropout(dropout)
 
@@ -88,9 +89,9 @@ class GatedMlpModule(nn.Module):
 
     def __init__(self, width: int, inner: int, activation: str, bias: bool, dropout: float) -> None:
         super().__init__()
-        self.gate = nn.Linear(width, inner, bias=bias)
-        self.up = nn.Linear(width, inner, bias=bias)
-        self.down = nn.Linear(inner, width, bias=bias)
+        self.gate = LinearLayer(width, inner, bias=bias)
+        self.up = LinearLayer(width, inner, bias=bias)
+        self.down = LinearLayer(inner, width, bias=bias)
         self.activation = activation_named(activation)
         self.dropout = Dropout(dropout)
 

@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
+from clozeworks.core.layers.linear import LinearLayer
 from clozeworks.core.model import Model
 from clozeworks.runtime.memory import available
 
@@ -92,7 +93,9 @@ def _possible(model: Model) -> bool:
 
 
 def _is_worth_it(part: nn.Module) -> TypeGuard[nn.Linear]:
-    return type(part) is nn.Linear and part.weight.numel() >= _LEAST
+    if not isinstance(part, nn.Linear) or type(part) not in (nn.Linear, LinearLayer):
+        return False  # another kind of projection computes something else
+    return part.weight.numel() >= _LEAST
 
 
 def _stamp(model: Model) -> _Stamp:

@@ -1,0 +1,55 @@
+"""A projection, computed by the faster of two kernels.
+
+The idea: torch multiplies float32 with MKL, which leaves half of the registers of an AMD processor
+with AVX-512 unused. oneDNN, which torch brings too, uses them. Both compute in float32; results
+differ by rounding. Which is taken is a property of the processor, not of a measurement, so that a
+machine gives the same bits every time.
+Where it is used: in inference alone. Training is to give the same weights on every processor.
+
+Shapes: N tokens, I width in, O width out.
+"""
+
+from functools import cache
+
+import torch
+from torch import Tensor, nn
+
+# With fewer tokens than this the kernel takes longer to begin than it saves.
+_LEAST_TOKENS = 16
+
+
+class LinearLayer(nn.Linear):
+    """x @ weight.T + bias."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Tokens (N, I) to tokens (N, O)."""
+        if len(x) >= _LEAST_TOKENS and _is_plain(x, self.weight) and _onednn_is_faster():
+            out: Tensor = torch.ops.mkldnn._linear_pointwise(
+                x, self.weight, self.bias, "none", [], ""
+            )
+            return out
+        return super().forward(x)
+
+
+def _is_plain(x: Tensor, weight: Tensor) -> bool:
+    """Whether this is inference in float32 on a CPU, with nothing recorded or converted."""
+    return (
+        torch.is_inference_mode_enabled()
+        and x.dim() == 2
+        and x.dtype == weight.dtype == torch.float32
+        and x.device.type == weight.device.type == "cpu"
+        and not torch.is_autocast_enabled("cpu")
+    )
+
+
+@cache
+def _onednn_is_faster() -> bool:
+    """Whether this is an AMD processor with AVX-512 (Zen 4 and later)."""
+    # Trap: these are no public interfaces; another version of torch may not have them.
+    if not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+        return False
+    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        return False
+    capabilities: dict[str, object] = getattr(torch.cpu, "get_capabilities", dict)()
+    # Only AMD's processors ever had the instructions of SSE4a.
+    return bool(capabilities.get("avx512_f") and capabilities.get("sse4a"))
