@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from clozeworks import registry
 from clozeworks.checkpoints.generation import END
 from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.labels import check_labels
@@ -60,6 +61,8 @@ class LabelledTask:
     """How items differ from epoch to epoch."""
     untrained: LanguageModel | None = None
     """The model as its folder describes it, before anything was learned."""
+    decided: tuple[str, ...] = ()
+    """Settings that follow from the rows, in sentences."""
 
     def measure(
         self,
@@ -192,6 +195,16 @@ def labelled_task(
         ready.weights,
         ready.change,
         untrained,
+        _decided(ready.task),
+    )
+
+
+def _decided(task: Task[Any, Any]) -> tuple[str, ...]:
+    values = ((name, getattr(task, name)) for name in sorted(task.kinds_from_rows))
+    return tuple(
+        f"The {name} was {registry.kind(type(value))}."
+        for name, value in values
+        if value is not None
     )
 
 

@@ -90,7 +90,11 @@ def write_report(
         predictions = predictions or predict(
             task, model.model, model.tokenizer, items, max_length=model.max_length
         )
-        sentences = [*task.reading_notes(predictions), trained(recipe.training, model)]
+        sentences = [
+            *task.reading_notes(predictions),
+            *data.decided,
+            trained(recipe.training, model),
+        ]
         summary = replace(summary, training=sentences)
         pairs = zip(items, predictions, strict=True)
         records = [record_of(item, prediction, gold=True) for item, prediction in pairs]
