@@ -343,6 +343,28 @@ def test_ctrl_c_keeps_what_is_done(command, searched_model, made_up, tmp_path, m
     assert "10 embedded, 20 known" in command("index", text, "-o", out).err
 
 
+def test_ctrl_c_of_a_replacement_says_what_is_there(
+    command, searched_model, folder, rows, monkeypatch, tmp_path
+):
+    from clozeworks.jobs.search.embedding import SentenceEmbedder
+
+    def stopping(self, documents):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SentenceEmbedder, "documents", stopping)
+        text = tmp_path / "texts.txt"
+        text.write_text("the cat sat\n", encoding="utf-8")
+        replaced = command("index", text, "-m", searched_model, "-o", folder, "--overwrite")
+        fresh = command("index", text, "-m", searched_model, "-o", tmp_path / "new", "--overwrite")
+    assert replaced.code == fresh.code == 130
+    assert replaced.err.endswith(
+        "It is the index that was there; the same command begins the new one again.\n"
+    )
+    assert fresh.err.endswith("Run the same command without --overwrite to go on.\n")
+    assert command("search", folder, "the cat").code == 0
+
+
 def test_a_full_disk_is_a_sentence(command, searched_model, rows, folder, monkeypatch):
     from clozeworks.search import shard
 

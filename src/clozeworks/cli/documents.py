@@ -69,13 +69,13 @@ def build(
     from clozeworks.display.progress import ProgressBar
     from clozeworks.jobs.search.index import build_index
     from clozeworks.jobs.search.sources import count_documents
-    from clozeworks.search.state import check_free
+    from clozeworks.search.state import check_free, is_index
     from clozeworks.search.writer import AddedCounts
 
     check_free(out)
     amount = count_documents(source)
     print_notes(source.notes.sentences())
-    counts = AddedCounts()
+    counts, replacing = AddedCounts(), overwrite and is_index(out)
     try:
         with ProgressBar("documents") as progress:
             return build_index(
@@ -94,7 +94,12 @@ def build(
             print(_so_far(out), file=sys.stderr)
         raise
     except (KeyboardInterrupt, SystemExit) as stop:
-        stop.add_note(f"{_so_far(out)} Run the same command again to go on.")
+        again = "Run the same command again to go on."
+        if replacing:
+            again = "It is the index that was there; the same command begins the new one again."
+        elif overwrite:
+            again = "Run the same command without --overwrite to go on."
+        stop.add_note(f"{_so_far(out)} {again}")
         raise
 
 

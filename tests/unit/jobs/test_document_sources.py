@@ -129,6 +129,9 @@ def test_texts_without_ids_keep_their_columns():
         ("A cat.", {"year": 2}),
     ]
     ids = [each.id for each in found]
-    assert len({*ids}) == 3 and ids[0] == hash_of("A cat.").hex()[:16]
+    assert len({*ids}) == 3 and ids[1] == hash_of("A dog.").hex()[:16]
     assert [each.id for each in documents_of(rows)] == ids
+    # One at a time, or in another order, they are the same documents.
+    assert [documents_of([row])[0].id for row in rows[:3]] == ids
+    assert {each.id for each in documents_of(rows[::-1])} == {*ids}
     assert count_documents(found).count == 3

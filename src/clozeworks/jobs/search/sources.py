@@ -183,10 +183,8 @@ def documents_of(data: Any) -> list[IndexedDocument]:
     found: list[IndexedDocument] = []
     seen: dict[str, tuple[bytes, int]] = {}
     for number, row in enumerate(rows, 1):
-        document, named = _document(row, number)
+        document = _document(row, number)
         content = _content(document)
-        if not named and seen.get(document.id, (content, 0))[0] != content:
-            document = replace(document, id=content.hex()[:16])
         same, first = seen.setdefault(document.id, (content, number))
         if same != content:
             raise _same_id(document.id, f"document {number:,}", f"document {first:,}")
@@ -201,11 +199,11 @@ def _content(document: IndexedDocument) -> bytes:
     return hash_of(json.dumps([document.text, columns]))
 
 
-def _document(row: Any, number: int) -> tuple[IndexedDocument, bool]:
-    """The document of a row, and whether it has an id of its own."""
+def _document(row: Any, number: int) -> IndexedDocument:
+    """The document of a row; one without an id is known by all that it holds."""
     located = f"document {number:,}"
     if isinstance(row, IndexedDocument):
-        return row, True
+        return row
     cells: Mapping[str, Any] = {TEXT_COLUMN: row} if isinstance(row, str) else row
     if not isinstance(cells, Mapping) or not isinstance(cells.get(TEXT_COLUMN), str):
         raise InputError(
@@ -217,13 +215,16 @@ def _document(row: Any, number: int) -> tuple[IndexedDocument, bool]:
         raise InputError(f"{located} is blank; a vector needs at least one word; drop it.")
     check_characters(text, located)
     name = next((column for column in ID_COLUMNS if cells.get(column) is not None), None)
-    key = hash_of(text).hex()[:16] if name is None else _id_in(cells[name], name, located)
     others = {
         column: cell
         for column, cell in cells.items()
         if column not in (TEXT_COLUMN, name) and _is_plain(cell)
     }
-    return IndexedDocument(key, text, others, located), name is not None
+    if name is not None:
+        return IndexedDocument(_id_in(cells[name], name, located), text, others, located)
+    document = IndexedDocument("", text, others, located)
+    content = _content(document) if others else hash_of(text)
+    return replace(document, id=content.hex()[:16])
 
 
 def _same_id(name: str, where: str, other: str) -> InputError:
