@@ -95,3 +95,11 @@ def test_results_of_other_data_are_refused(folders, reviews):
     with pytest.raises(InputError, match="were not measured on the same items; measure both on"):
         whole.differences(part)
     assert not whole.differences(whole)[0].is_real
+
+
+def test_what_holds_for_both_is_said_once(command, folders, reviews):
+    a, b = folders / "classify-a", folders / "classify-b"
+    outcome = command("evaluate", a, b, reviews, "--task", "embed")
+    notes = [line for line in outcome.out.splitlines() if line.startswith("note")]
+    assert "note: a text counts if the nearest other one has its class." in notes
+    assert len({line.partition(": ")[2] for line in notes}) == len(notes)

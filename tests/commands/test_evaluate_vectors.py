@@ -180,3 +180,23 @@ def test_what_cannot_be_measured_is_a_sentence(
 ):
     outcome = command("evaluate", sentence_model, write(tmp_path / "a.jsonl", rows), *options)
     assert outcome.code == 2 and message in outcome.err
+
+
+def test_the_first_dimensions_alone(command, sentence_model, tmp_path):
+    path = write(tmp_path / "a.jsonl", pairs())
+    gold = [row["score"] for row in pairs()]
+    measured = found(command("evaluate", sentence_model, path, "--truncate-dim", 4, "--json"))
+    wanted = spearmanr(
+        cosines(sentence_model, TEXTS[:-1], TEXTS[1:], truncate_dim=4), gold
+    ).statistic
+    whole = found(command("evaluate", sentence_model, path, "--json"))
+    assert measured["values"]["spearman"] == pytest.approx(wanted, abs=1e-6)
+    assert measured["values"]["spearman"] != whole["values"]["spearman"]
+    refused = command("evaluate", sentence_model, path, "--truncate-dim", 0)
+    assert refused.code == 2 and "it must be at least 1" in refused.err
+
+
+def test_data_check_ends_with_training(command, tmp_path):
+    path = write(tmp_path / "a.jsonl", pairs())
+    outcome = command("data", "check", path, "--task", "embed")
+    assert outcome.out.endswith(f"Train on it: clozeworks finetune embed MODEL {path}\n")

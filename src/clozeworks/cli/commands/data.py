@@ -15,6 +15,7 @@ from clozeworks.cli.items import item_type
 from clozeworks.display.data_page import MOST_LABELS, finding_lines, page
 from clozeworks.display.table import aligned
 from clozeworks.errors import InputError, OutputError
+from clozeworks.tasks.task import command_name, task_classes
 from clozeworks.wording import as_json, counted
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def _next(
         "label_separator": options.label_separator,
     }
     settings = {name: str(value) for name, value in values.items() if value is not None}
-    if item.labels_needed:
+    if item.command in map(command_name, task_classes()):
         return _training(item.command, files, dev, options.columns, settings)
     # Gaps are scored, nothing is trained on them.
     words = ["MODEL", str(files[0]), "--task", item.command]

@@ -48,6 +48,7 @@ def evaluate(
     metric: str | None = None,
     threshold: float | None = None,
     rerank: str | None = None,
+    truncate_dim: int | None = None,
     predictions: Path | None = None,
     overwrite: Annotated[bool, Parameter(negative="")] = False,
     json_text: Annotated[bool, Parameter(name="--json", negative="")] = False,
@@ -72,6 +73,7 @@ def evaluate(
             of pairs with 0 or 1: pairs of at least this cosine count as similar.
         rerank: For a folder in BEIR's layout: a model that compares two texts; it scores the best
             100 documents of each query again.
+        truncate_dim: For vectors: measure their first dimensions alone, so many of them.
         predictions: Write each item with what is right and what the model says to this file
             (.jsonl).
         overwrite: Replace the file of predictions if it exists.
@@ -111,6 +113,8 @@ def evaluate(
 
     def measured(model: str) -> "EvaluatedModel":
         loaded = (computing or ComputingOptions()).load(model)
+        if truncate_dim is not None:
+            loaded.pooling = loaded.pooling.truncated(truncate_dim)
         with ProgressBar("tokens") as progress:
             return measure(loaded, Path(file[-1]), settings, tell=_tell, progress=progress)
 
@@ -149,9 +153,13 @@ def _compare(models: tuple[str, str], results: "list[EvaluatedModel]", json_text
     print(f"{first.command} on {', '.join(first.labelled.files)}: {amount}\n")
     print(f"A  {models[0]}\nB  {models[1]}\n")
     print(comparison(found))
-    for name, each in zip("AB", results, strict=True):
-        for note in each.measured.remarks:
-            print(f"note, {name}: {note}")
+    notes = [each.measured.remarks for each in results]
+    for name, own, others in zip("AB", notes, notes[::-1], strict=True):
+        for note in own:
+            if note not in others:
+                print(f"note, {name}: {note}")
+            elif name == "A":
+                print(f"note: {note}")
 
 
 def _tell(sentence: str) -> None:
