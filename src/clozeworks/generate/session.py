@@ -7,7 +7,10 @@ answers them from a start token on.
 Shapes: B prompts, n rows (texts that grow), V vocabulary.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -20,6 +23,117 @@ from clozeworks.core.ops.packed_weights import packed
 
 # Below so many tokens the weights are not read often enough to lay them out anew.
 _WORTH_PACKING = 16
+
+
+class DecoderRows(Protocol):
+    """Texts that grow in a model, alone or beside those of other callers."""
+
+    def prefill(
+        self, prompts: Sequence[Sequence[int]], max_new_tokens: int, start: int | None
+    ) -> Tensor:
+        """The logits after the prompts, (B, V); `start` begins the texts of an encoder-decoder."""
+
+    def step(self, tokens: Tensor) -> Tensor:
+        """The logits after one more token of every row, (n,) to (n, V)."""
+
+    def reorder(self, rows: Sequence[int]) -> None:
+        """Goes on with these rows, in this order; one may be there several times."""
+
+    def reorder_prompts(self, prompts: Sequence[int]) -> None:
+        """Goes on with these prompts alone, in this order."""
+
+    def close(self) -> None:
+        """Gives up what is kept."""
+
+
+class GrowingTexts:
+    """Texts that grow in a model: what it keeps of their tokens.
+
+    Args:
+        model: A model that can generate.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self._encoded: AttentionSource | None = None
+        self._cache = GrowingCache(0)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model computes."""
+        return self.model.embeddings.tokens.weight.device
+
+    def prefill(
+        self, prompts: Sequence[Sequence[int]], max_new_tokens: int, start: int | None
+    ) -> Tensor:
+        """The logits after the prompts, (B, V); `start` begins the texts of an encoder-decoder."""
+        texts = prompts
+        if self.model.decoder is not None:
+            layout = Layout([len(text) for text in texts])
+            self._encoded = AttentionSource(self.model(self._packed(texts), layout), layout)
+            assert start is not None, "an answer begins with a start token"
+            texts = [[start] for _ in texts]
+        layout = Layout([len(text) for text in texts])
+        self._cache = GrowingCache(layout.longest + max_new_tokens)
+        hidden_states = self._pass(self._packed(texts), layout)
+        return self._logits(hidden_states[layout.last(hidden_states.device)])
+
+    def step(self, tokens: Tensor) -> Tensor:
+        """The logits after one more token of every row, (n,) to (n, V)."""
+        return self._logits(self._pass(tokens, self._cache.following()))
+
+    def reorder(self, rows: Sequence[int]) -> None:
+        """Goes on with these rows, in this order; one may be there several times."""
+        self._cache.choose(rows)
+
+    def reorder_prompts(self, prompts: Sequence[int]) -> None:
+        """Goes on with these prompts alone, in this order."""
+        self._cache.choose_sources(prompts)
+
+    def close(self) -> None:
+        """Gives up what is kept."""
+        self._encoded, self._cache = None, GrowingCache(0)
+
+    @classmethod
+    def joined(cls, several: "Sequence[GrowingTexts]", max_new_tokens: int) -> "GrowingTexts":
+        """The rows of several, in their order, as those of one; several are used up.
+
+        A row has its prompt to itself from now on: `reorder` is enough for both.
+        """
+        whole = cls(several[0].model)
+        whole._encoded = several[0]._encoded  # what attentions need of it they have kept
+        whole._cache = GrowingCache.joined([each._cache for each in several], max_new_tokens)
+        return whole
+
+    def choose(self, rows: Sequence[int]) -> None:
+        """Goes on with these rows and their prompts, where each row has one to itself."""
+        self._cache.choose(rows)
+        self._cache.choose_sources(rows)
+
+    def _packed(self, texts: Sequence[Sequence[int]]) -> Tensor:
+        return torch.tensor([token for text in texts for token in text], device=self.device)
+
+    def _pass(self, ids: Tensor, layout: Layout) -> Tensor:
+        if self._encoded is None:
+            return self.model(ids, layout, cache=self._cache)  # type: ignore[no-any-return]
+        return self.model.decode(ids, layout, self._encoded, cache=self._cache)
+
+    def _logits(self, hidden_states: Tensor) -> Tensor:
+        logits: Tensor = self.model.vocabulary(hidden_states)
+        return logits.to(torch.promote_types(logits.dtype, torch.float32))
+
+
+_opener: ContextVar[Callable[[Model], DecoderRows]] = ContextVar("opener", default=GrowingTexts)
+
+
+@contextmanager
+def growing_in(opener: Callable[[Model], DecoderRows]) -> Iterator[None]:
+    """Within the block, in this thread, sessions keep their texts where `opener` says."""
+    token = _opener.set(opener)
+    try:
+        yield
+    finally:
+        _opener.reset(token)
 
 
 class DecoderSession:
@@ -39,47 +153,24 @@ class DecoderSession:
         self.max_new_tokens = max_new_tokens
         self._prompts = [list(prompt) for prompt in prompts]
         self._start = start
-        self._encoded: AttentionSource | None = None
-        self._cache = GrowingCache(0)
-
-    @property
-    def device(self) -> torch.device:
-        """Where the model computes."""
-        return self.model.embeddings.tokens.weight.device
+        self._texts: DecoderRows = _opener.get()(self.model)
 
     def prefill(self) -> Tensor:
         """The logits after the prompts, (B, V)."""
-        texts = self._prompts
-        if self.model.decoder is not None:
-            layout = Layout([len(text) for text in texts])
-            self._encoded = AttentionSource(self.model(self._packed(texts), layout), layout)
-            assert self._start is not None, "an answer begins with a start token"
-            texts = [[self._start] for _ in texts]
-        layout = Layout([len(text) for text in texts])
-        self._cache = GrowingCache(layout.longest + self.max_new_tokens)
-        hidden_states = self._pass(self._packed(texts), layout)
-        return self._logits(hidden_states[layout.last(hidden_states.device)])
+        return self._texts.prefill(self._prompts, self.max_new_tokens, self._start)
 
     def step(self, tokens: Tensor) -> Tensor:
         """The logits after one more token of every row, (n,) to (n, V)."""
-        return self._logits(self._pass(tokens, self._cache.following()))
+        return self._texts.step(tokens)
 
     def reorder(self, rows: Sequence[int]) -> None:
         """Goes on with these rows, in this order; one may be there several times."""
-        self._cache.choose(rows)
+        self._texts.reorder(rows)
 
     def reorder_prompts(self, prompts: Sequence[int]) -> None:
         """Goes on with these prompts alone, in this order."""
-        self._cache.choose_sources(prompts)
+        self._texts.reorder_prompts(prompts)
 
-    def _packed(self, texts: Sequence[Sequence[int]]) -> Tensor:
-        return torch.tensor([token for text in texts for token in text], device=self.device)
-
-    def _pass(self, ids: Tensor, layout: Layout) -> Tensor:
-        if self._encoded is None:
-            return self.model(ids, layout, cache=self._cache)  # type: ignore[no-any-return]
-        return self.model.decode(ids, layout, self._encoded, cache=self._cache)
-
-    def _logits(self, hidden_states: Tensor) -> Tensor:
-        logits: Tensor = self.model.vocabulary(hidden_states)
-        return logits.to(torch.promote_types(logits.dtype, torch.float32))
+    def close(self) -> None:
+        """Gives up what is kept; the texts have ended, or nobody wants them any longer."""
+        self._texts.close()

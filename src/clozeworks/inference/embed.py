@@ -11,8 +11,15 @@ from clozeworks.core.context import Trace
 from clozeworks.core.heads.sentence_vectors import SentenceVectorsModule
 from clozeworks.core.model import Model
 from clozeworks.errors import InputError, SettingError
-from clozeworks.inference.loop import BatchOptions, device_of, in_batches, in_order
+from clozeworks.inference.loop import (
+    BatchOptions,
+    Computation,
+    compute,
+    compute_in_order,
+    device_of,
+)
 from clozeworks.inference.packing import check_finite, pack
+from clozeworks.text.tokenizer.encoding import Encoded
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 from clozeworks.text.valid import check_type, location_of
 
@@ -76,16 +83,17 @@ def embed(
                 f"{skipped:,}, which are not pooled; shorten the prompt, or raise max_length."
             )
 
-    def forward(batch: list[int]) -> torch.Tensor:
-        packed = pack([encoded[text] for text in batch], device)
+    def forward(batch: list[tuple[int, Encoded]]) -> list[Vectors]:
+        packed = pack([text for _, text in batch], device)
         only_first = chain.reads_first and not skipped
         hidden_states, layout = packed.to_pool(model, only_first=only_first)
         computed: torch.Tensor = chain(hidden_states, layout, skipped, packed.ids)
-        check_finite(model, computed, batch, "the vector", source_locations)
-        return computed
+        check_finite(model, computed, [n for n, _ in batch], "the vector", source_locations)
+        return list(computed.cpu().numpy())
 
-    for batch, result in in_batches(model, lengths, forward, options):
-        vectors[batch] = result.cpu().numpy()
+    computation = Computation(("vectors", chain.key, skipped), forward)
+    for numbers, rows in compute(model, [*enumerate(encoded)], lengths, computation, options):
+        vectors[numbers] = rows
     return vectors
 
 
@@ -127,15 +135,17 @@ def hidden_states(
     truncate = truncate and max_length is not None
     encoded = tokenizer.encode(texts, max_length=max_length, truncate=truncate, offsets=True)
 
-    def forward(batch: list[int]) -> list[Vectors]:
-        packed = pack([encoded[text] for text in batch], device)
+    def forward(batch: list[Encoded]) -> list[Vectors]:
+        packed = pack(batch, device)
         # Trap: the last kept state is before a final norm; the model's result is after it.
         trace = Trace(attention=None) if layer not in (-1, depth) else None
         output = packed.encoded(model, trace)
         chosen = trace.hidden_states[layer] if trace else output
         return [states.float().cpu().numpy() for states in packed.layout.split(chosen)]
 
-    vectors = in_order(model, [len(text) for text in encoded], forward, options)
+    computation = Computation(("hidden states", layer), forward)
+    costs = [len(text) for text in encoded]
+    vectors = compute_in_order(model, encoded, costs, computation, options)
     return [
         TokenVectors(text, [*map(tokenizer.token_of, item.ids)], list(item.offsets or []), states)
         for text, item, states in zip(texts, encoded, vectors, strict=True)

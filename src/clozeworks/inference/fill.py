@@ -17,7 +17,7 @@ from clozeworks.core.heads.mask_decoder import NAME as DECODER
 from clozeworks.core.heads.mask_decoder import MaskDecoder
 from clozeworks.core.model import Model
 from clozeworks.errors import InputError, SettingError
-from clozeworks.inference.loop import BatchOptions, device_of, in_order
+from clozeworks.inference.loop import BatchOptions, Computation, compute_in_order, device_of
 from clozeworks.inference.packing import check_finite, pack
 from clozeworks.spec import PositiveInt, check
 from clozeworks.tasks.spans.windows import TokenWindow, Windows, asking, by_item, read_windows
@@ -100,8 +100,7 @@ def fill(
         max_length = decoder.count if max_length is None else min(max_length, decoder.count)
     windows = _windows(tokenizer, marked, texts, max_length, source_locations)
 
-    def forward(batch: list[int]) -> list[list[list[FillCandidate]]]:
-        several = [windows[number] for number in batch]
+    def forward(several: list[TokenWindow]) -> list[list[list[FillCandidate]]]:
         packed = pack([window.encoded for window in several], device)
         positions = packed.positions([window.wanted for window in several])
         logits = packed.vocabulary_logits(model, positions)
@@ -111,7 +110,9 @@ def fill(
         ranked = iter(_ranked(tokenizer, probabilities, top, candidates))
         return [[next(ranked) for _ in window.wanted] for window in several]
 
-    ranked = in_order(model, [len(window) for window in windows], forward, options)
+    computation = Computation(("fill", top, None if words is None else tuple(words)), forward)
+    costs = [len(window) for window in windows]
+    ranked = compute_in_order(model, windows, costs, computation, options)
     by_span: list[dict[tuple[int, int], list[FillCandidate]]] = [{} for _ in texts]
     for window, gaps in zip(windows, ranked, strict=True):
         for position, several in zip(window.wanted.tolist(), gaps, strict=True):

@@ -6,6 +6,7 @@ several tokens, and not while it may be the beginning of a stop string.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from functools import partial
 from hashlib import sha256
 
@@ -266,7 +267,8 @@ class _GenerationBatch:
     def search(self, beams: Beams) -> Iterator[StreamChunk]:
         """The texts of a beam search, all at its end."""
         limits, rules = self._limits(), self._rules()
-        results = search(self._session(), self.prompt_ids, beams=beams, limits=limits, rules=rules)
+        with closing(self._session()) as session:
+            results = search(session, self.prompt_ids, beams=beams, limits=limits, rules=rules)
         for index, texts in enumerate(results):
             for rank, text in enumerate(texts[: self.settings.num_return_sequences]):
                 so_far = partial(self._text, index, text)
@@ -287,29 +289,30 @@ class _GenerationBatch:
             for before in self.before
             for _ in range(each)
         ]
-        steps = write(
-            self._session(),
-            self.prompt_ids,
-            limits=self._limits(),
-            rules=self._rules(),
-            seeds=seeds,
-            others=self.settings.top_logprobs,
-        )
-        for sampled in steps:
-            for token in sampled:
-                text, decoder = texts[token.row], decoders[token.row]
-                text.add(token)
-                index, number = divmod(token.row, each)
-                new = ""
-                if token.token not in self.writer.ends:
-                    begin = self.condition.after(text.tokens, self.tokenizer) if stop else 0
-                    stops = begin is not None and begin < len(text.tokens)
-                    new = decoder.add(token.token, stops=stops)
-                so_far = partial(self._text, index, text)
-                whole = None if token.finish_reason is None else so_far()
-                if whole is not None:
-                    new += decoder.rest(whole.text)
-                yield StreamChunk(self.numbers[index], number, new, so_far, whole)
+        with closing(self._session()) as session:
+            steps = write(
+                session,
+                self.prompt_ids,
+                limits=self._limits(),
+                rules=self._rules(),
+                seeds=seeds,
+                others=self.settings.top_logprobs,
+            )
+            for sampled in steps:
+                for token in sampled:
+                    text, decoder = texts[token.row], decoders[token.row]
+                    text.add(token)
+                    index, number = divmod(token.row, each)
+                    new = ""
+                    if token.token not in self.writer.ends:
+                        begin = self.condition.after(text.tokens, self.tokenizer) if stop else 0
+                        stops = begin is not None and begin < len(text.tokens)
+                        new = decoder.add(token.token, stops=stops)
+                    so_far = partial(self._text, index, text)
+                    whole = None if token.finish_reason is None else so_far()
+                    if whole is not None:
+                        new += decoder.rest(whole.text)
+                    yield StreamChunk(self.numbers[index], number, new, so_far, whole)
 
     def _text(self, index: int, text: Written) -> WrittenText:
         before, stop = self.before[index], self.settings.ending.stop

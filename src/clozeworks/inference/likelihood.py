@@ -30,7 +30,7 @@ from clozeworks.core.context import AttentionSource
 from clozeworks.core.layout import Layout
 from clozeworks.core.model import Model
 from clozeworks.errors import InputError, SettingError
-from clozeworks.inference.loop import BatchOptions, device_of, in_order
+from clozeworks.inference.loop import BatchOptions, Computation, compute_in_order, device_of
 from clozeworks.inference.packing import check_finite
 from clozeworks.text.tokenizer.tokenizer import Encoded, Tokenizer
 from clozeworks.text.valid import check_texts, location_of
@@ -276,8 +276,7 @@ def _scored(
 ) -> list[Scored]:
     device = device_of(model)
 
-    def forward(batch: list[int]) -> list[list[list[float]]]:
-        chosen = [groups[number] for number in batch]
+    def forward(chosen: list[_Group]) -> list[list[list[float]]]:
         hidden_states, layout = _read(model, chosen, device)
         windows = [window for group in chosen for window in group.windows]
         sizes = [len(window.targets) for window in windows]
@@ -294,7 +293,9 @@ def _scored(
         split = (part.tolist() for part in torch.split(logprobs.cpu(), sizes))
         return [[next(split) for _ in group.windows] for group in chosen]
 
-    scores = in_order(model, [group.cost for group in groups], forward, options)
+    costs = [group.cost for group in groups]
+    computation = Computation("likelihood", forward)
+    scores = compute_in_order(model, groups, costs, computation, options)
     results = [Scored([], [], 0) for _ in range(count)]
     for group, several in zip(groups, scores, strict=True):
         for window, logprobs in zip(group.windows, several, strict=True):

@@ -16,7 +16,7 @@ from clozeworks.core.heads.vocabulary import NAME as VOCABULARY
 from clozeworks.core.layout import Layout
 from clozeworks.core.model import Model
 from clozeworks.errors import MISSING, InputError, SettingError, UnknownName, UnsupportedError
-from clozeworks.inference.loop import BatchOptions, device_of, in_order
+from clozeworks.inference.loop import BatchOptions, Computation, compute_in_order, device_of
 from clozeworks.inference.packing import pack
 from clozeworks.text.tokenizer.encoding import Encoded
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
@@ -104,11 +104,11 @@ def logits(
     )
     per_text = len(module.read(probe, Layout([2]))) == 1
 
-    def forward(batch: list[int]) -> list[Float32Array]:
-        packed = pack([encoded[number] for number in batch], device)
+    def forward(batch: list[tuple[int, Encoded]]) -> list[Float32Array]:
+        packed = pack([text for _, text in batch], device)
         states, layout = packed.hidden_states(model), packed.layout
         if decoded:
-            written = [[start, *answers[number][:-1]] for number in batch]
+            written = [[start, *answers[number][:-1]] for number, _ in batch]
             source = AttentionSource(states, layout)
             layout = Layout([len(ids) for ids in written])
             ids = torch.tensor([token for text in written for token in text], device=device)
@@ -116,7 +116,10 @@ def logits(
         rows = module.logits(states, layout).float().cpu().numpy()
         return list(rows) if per_text else np.split(rows, layout.starts[1:])
 
-    results = in_order(model, [len(text) for text in encoded], forward, options)
+    # What a decoder is to write belongs to this call.
+    computation = Computation(("head", name, per_text, object() if decoded else None), forward)
+    costs = [len(text) for text in encoded]
+    results = compute_in_order(model, [*enumerate(encoded)], costs, computation, options)
     tokens = answers or [text.ids for text in encoded]
     return [
         TextLogits(name, [*map(tokenizer.token_of, ids)], rows)

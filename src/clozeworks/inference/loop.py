@@ -8,12 +8,16 @@ soon as it is done, for callers that keep results in an array.
 
 Interrupting, cancelling and errors end the loop after the batches that are running; the model is
 left in the mode it was in.
+
+A `Computation` says more than a function of a batch: which inputs of other callers may share its
+batches. `compute` runs it here, or hands it to whoever runs those of all callers (`running_on`).
 """
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TypedDict, TypeVar
+from typing import Any, Generic, Protocol, TypedDict, TypeVar
 
 import torch
 
@@ -26,7 +30,19 @@ from clozeworks.runtime.workers import WorkerPool, workers
 CPU_BATCH_TOKENS = 1024
 ACCELERATOR_BATCH_TOKENS = 16384
 
+Unit = TypeVar("Unit")
 Output = TypeVar("Output")
+
+
+@dataclass(frozen=True)
+class Computation(Generic[Unit, Output]):
+    """What a model computes of inputs that do not know their neighbours."""
+
+    key: Hashable
+    """Computations of one model with equal keys compute the same, so their inputs may share a
+    batch, whoever asks for them."""
+    forward: Callable[[list[Unit]], Sequence[Output]]
+    """From the inputs of a batch to an output for each. It runs in a worker thread."""
 
 
 class Cancelled(ClozeworksError):  # noqa: N818 (the name is the sentence)
@@ -52,6 +68,69 @@ class BatchKeywords(TypedDict, total=False):
     batch_tokens: int | None
     progress: Progress | bool | None
     cancelled: Callable[[], bool] | None
+
+
+class Runner(Protocol):
+    """Runs the computations of several callers."""
+
+    def __call__(
+        self,
+        model: Model,
+        inputs: Sequence[Any],
+        costs: Sequence[int],
+        computation: Computation[Any, Any],
+        options: BatchOptions,
+    ) -> Iterator[tuple[list[int], Sequence[Any]]]:
+        """What `compute` does."""
+
+
+_runner: ContextVar[Runner | None] = ContextVar("runner", default=None)
+
+
+@contextmanager
+def running_on(runner: Runner) -> Iterator[None]:
+    """Within the block, in this thread, computations are handed to a runner."""
+    token = _runner.set(runner)
+    try:
+        yield
+    finally:
+        _runner.reset(token)
+
+
+def compute(
+    model: Model,
+    inputs: Sequence[Unit],
+    costs: Sequence[int],
+    computation: Computation[Unit, Output],
+    options: BatchOptions | None = None,
+) -> Iterator[tuple[list[int], Sequence[Output]]]:
+    """Computes something of every input, in batches; the other arguments are those of `in_batches`.
+
+    Yields:
+        The indices of some inputs and the output for each of them, as soon as they are there.
+    """
+    runner = _runner.get()
+    if runner is not None:
+        return runner(model, inputs, costs, computation, options or BatchOptions())
+
+    def forward(batch: list[int]) -> Sequence[Output]:
+        return computation.forward([inputs[number] for number in batch])
+
+    return in_batches(model, costs, forward, options)
+
+
+def compute_in_order(
+    model: Model,
+    inputs: Sequence[Unit],
+    costs: Sequence[int],
+    computation: Computation[Unit, Output],
+    options: BatchOptions | None = None,
+) -> list[Output]:
+    """One output for each input, in order; the arguments are those of `compute`."""
+    outputs: dict[int, Output] = {}
+    for numbers, several in compute(model, inputs, costs, computation, options):
+        outputs.update(zip(numbers, several, strict=True))
+    return [outputs[number] for number in range(len(inputs))]
 
 
 def in_batches(
@@ -89,7 +168,8 @@ def in_batches(
         return forward(batch)
 
     total, done = sum(costs), 0
-    count = min(workers(device), len(batches)) or 1
+    # Who shares the machine with other callers does not take all of it.
+    count = 1 if _runner.get() is not None else min(workers(device), len(batches)) or 1
     with evaluating(model), WorkerPool(device, count) as pool:
         for batch, output in pool.infer(run, batches):
             yield batch, output

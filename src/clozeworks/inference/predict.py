@@ -8,7 +8,7 @@ import numpy as np
 from clozeworks.arrays import Float32Array
 from clozeworks.core.model import Model
 from clozeworks.data.labelled.items import ItemLocations
-from clozeworks.inference.loop import BatchOptions, device_of, in_order
+from clozeworks.inference.loop import BatchOptions, Computation, compute_in_order, device_of
 from clozeworks.inference.packing import check_finite, pack
 from clozeworks.inference.prompts import write_all
 from clozeworks.tasks.spans.windows import TokenWindow, by_item
@@ -58,8 +58,7 @@ def window_logits(
     """
     device = device_of(model)
 
-    def forward(batch: list[int]) -> list[Float32Array]:
-        several = [windows[number] for number in batch]
+    def forward(several: list[TokenWindow]) -> list[Float32Array]:
         packed = pack([window.encoded for window in several], device)
         ids = packed.ids
         hidden_states, layout = task.hidden_states(model, ids, packed.layout, packed.types)
@@ -75,4 +74,5 @@ def window_logits(
         split = np.split(logits.cpu().numpy(), np.cumsum(sizes)[:-1])
         return split if task.per_token else [rows[0] for rows in split]
 
-    return in_order(model, [len(window) for window in windows], forward, options)
+    costs = [len(window) for window in windows]
+    return compute_in_order(model, windows, costs, Computation(("logits", task), forward), options)

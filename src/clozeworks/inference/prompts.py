@@ -7,6 +7,7 @@ Shapes: B prompts.
 """
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -56,17 +57,18 @@ def write_all(
 
     def forward(batch: list[int]) -> list[list[Written]]:
         ids = [prompts[number].ids for number in batch]
-        first = prompts[batch[0]]
-        rules = [Known(count=request.tokens), *first.rules]
-        limits = Limits(max_new_tokens=first.max_new_tokens, ends=first.ends)
-        session = CheckedSession(model, ids, first.max_new_tokens, start, batch, source_locations)
+        most, own = prompts[batch[0]].max_new_tokens, prompts[batch[0]]
+        rules = [Known(count=request.tokens), *own.rules]
+        limits = Limits(max_new_tokens=most, ends=own.ends)
         prompt_ids = ids if start is None else [[start]] * len(ids)
-        if request.beams is not None:
-            return search(session, prompt_ids, beams=request.beams, limits=limits, rules=rules)
         texts = [[Written()] for _ in batch]
-        for sampled in write(session, prompt_ids, limits=limits, rules=rules):
-            for token in sampled:
-                texts[token.row][0].add(token)
+        session = CheckedSession(model, ids, most, start, batch, source_locations)
+        with closing(session):
+            if request.beams is not None:
+                return search(session, prompt_ids, beams=request.beams, limits=limits, rules=rules)
+            for sampled in write(session, prompt_ids, limits=limits, rules=rules):
+                for token in sampled:
+                    texts[token.row][0].add(token)
         return texts
 
     costs = [len(prompt.ids) + prompt.max_new_tokens * width for prompt in prompts]

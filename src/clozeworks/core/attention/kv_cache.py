@@ -19,7 +19,7 @@ encoder's texts.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -82,6 +82,36 @@ class LayerKeysValues:
             rows[:, :, :longest] = 0
             rows.transpose(1, 2)[texts, columns] = x
 
+    @classmethod
+    def joined(
+        cls, parts: "Sequence[tuple[LayerKeysValues, int, int]]", used: int, room: int
+    ) -> "LayerKeysValues":
+        """The rows of several, which end together in a column.
+
+        Args:
+            parts: Each with its first and its last column that count.
+            used: The column where all are to end.
+            room: The columns there are.
+        """
+        whole = cls.__new__(cls)
+        whole._spare = None
+        count = sum(len(part.k) for part, _, _ in parts)
+        tensors = []
+        for name in ("k", "v"):
+            one = getattr(parts[0][0], name)
+            # What is never seen must still be finite.
+            rows = one.new_empty(count, one.shape[1], room, one.shape[3])
+            first = 0
+            for part, begin, end in parts:
+                x = getattr(part, name)
+                own = rows[first : first + len(x)]
+                own[:, :, : used - (end - begin)] = 0
+                own[:, :, used - (end - begin) : used] = x[:, :, begin:end]
+                first += len(x)
+            tensors.append(rows)
+        whole.k, whole.v = tensors
+        return whole
+
     def add(self, k: Tensor, v: Tensor, used: int) -> None:
         """Writes keys and values (B * Lq, K, D) of equally many new tokens of each text."""
         for rows, x in ((self.k, k), (self.v, v)):
@@ -114,6 +144,45 @@ class GrowingCache(KVCache):
         self._source_begins: tuple[int, ...] = ()
         self._turn = 0
         self._group: Group | None = None
+
+    @classmethod
+    def joined(cls, caches: "Sequence[GrowingCache]", more: int) -> "GrowingCache":
+        """The texts of several caches of one model as those of one, in their order.
+
+        Each text has what an encoder made for it to itself from now on (`choose_sources` is over).
+
+        Args:
+            caches: They are used up: only the new one may go on.
+            more: How many tokens may still be added to each text.
+        """
+        trims = [min(cache.begins) for cache in caches]
+        lengths = [cache.used - trim for cache, trim in zip(caches, trims, strict=True)]
+        whole = cls(max(lengths) + more)
+        whole.used = max(lengths)
+        whole.begins = tuple(
+            begin - trim + whole.used - length
+            for cache, trim, length in zip(caches, trims, lengths, strict=True)
+            for begin in cache.begins
+        )
+        for kept in zip(*(cache._kept for cache in caches), strict=True):
+            parts = [
+                (own, trim, cache.used)
+                for own, trim, cache in zip(kept, trims, caches, strict=True)
+            ]
+            whole._kept.append(LayerKeysValues.joined(parts, whole.used, whole.room))
+        for cache in caches:
+            each = len(cache.begins) // max(len(cache._source_begins), 1)
+            cache.choose_sources([row // each for row in range(len(cache.begins))])
+        longest = max(_columns_of(cache._sources) for cache in caches)
+        for owner in caches[0]._sources:
+            sources = [(cache._sources[owner], 0, _columns_of(cache._sources)) for cache in caches]
+            whole._sources[owner] = LayerKeysValues.joined(sources, longest, longest)
+        whole._source_begins = tuple(
+            begin + longest - _columns_of(cache._sources)
+            for cache in caches
+            for begin in cache._source_begins
+        )
+        return whole
 
     def begin(self, layout: Layout) -> None:
         """Before a pass over more tokens of the texts."""
@@ -202,6 +271,11 @@ class GrowingCache(KVCache):
             each = queries.longest
             self._group = Group(Layout([each]), Layout([self.used + each]), [0], device)
         return self._group
+
+
+def _columns_of(sources: "Mapping[Hashable, LayerKeysValues]") -> int:
+    """How many tokens the longest text has that an encoder read; 0 if none read any."""
+    return next((kept.k.shape[2] for kept in sources.values()), 0)
 
 
 def _real(begins: Sequence[int], columns: Tensor) -> Tensor | None:

@@ -14,7 +14,7 @@ Used by: `embed`, and tasks that train vectors, of every family.
 Shapes: N tokens, B texts, W width, D width of a vector, V entries of the vocabulary.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import ClassVar
 
 import torch
@@ -328,6 +328,19 @@ class SentenceVectorsModule(nn.Module):
     def reads_first(self) -> bool:
         """Whether the first token of each text is all it reads."""
         return isinstance(self.pooling, PlainModes) and {*self.pooling.modes} == {"first"}
+
+    @property
+    def key(self) -> Hashable:
+        """Chains with equal keys compute the same: equal steps on the very same weights."""
+        return tuple(
+            (
+                type(part),
+                getattr(part, "modes", None),
+                getattr(part, "width", None),
+                *map(id, (*part.parameters(), *part.buffers())),
+            )
+            for part in (self.pooling, *self.steps)
+        )
 
     @property
     def width(self) -> int:
