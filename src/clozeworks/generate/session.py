@@ -123,12 +123,20 @@ class GrowingTexts:
         return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
 
-_opener: ContextVar[Callable[[Model], DecoderRows]] = ContextVar("opener", default=GrowingTexts)
+def _alone(model: Model, max_new_tokens: int) -> DecoderRows:
+    return GrowingTexts(packed(model) if max_new_tokens >= _WORTH_PACKING else model)
+
+
+_opener: ContextVar[Callable[[Model, int], DecoderRows]] = ContextVar("opener", default=_alone)
 
 
 @contextmanager
-def growing_in(opener: Callable[[Model], DecoderRows]) -> Iterator[None]:
-    """Within the block, in this thread, sessions keep their texts where `opener` says."""
+def growing_in(opener: Callable[[Model, int], DecoderRows]) -> Iterator[None]:
+    """Within the block, in this thread, sessions keep their texts where `opener` says.
+
+    Args:
+        opener: From a model and the maximum number of new tokens to where texts grow.
+    """
     token = _opener.set(opener)
     try:
         yield
@@ -149,11 +157,11 @@ class DecoderSession:
     def __init__(
         self, model: Model, prompts: Sequence[Sequence[int]], max_new_tokens: int, start: int | None
     ):
-        self.model = packed(model) if max_new_tokens >= _WORTH_PACKING else model
+        self.model = model
         self.max_new_tokens = max_new_tokens
         self._prompts = [list(prompt) for prompt in prompts]
         self._start = start
-        self._texts: DecoderRows = _opener.get()(self.model)
+        self._texts = _opener.get()(model, max_new_tokens)
 
     def prefill(self) -> Tensor:
         """The logits after the prompts, (B, V)."""

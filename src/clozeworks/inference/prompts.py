@@ -139,7 +139,7 @@ def memory_batches(
     Raises:
         SettingError: If a prompt alone takes too much memory.
     """
-    of_token, have = _cache_bytes(model), available(device_of(model))
+    of_token, have = cache_bytes(model), available(device_of(model))
     batches: list[tuple[list[int], int]] = []
     for number in sorted(
         range(len(lengths)), key=lambda number: (-max_new_tokens[number], -lengths[number])
@@ -168,7 +168,7 @@ def memory_batches(
     return batches
 
 
-def _cache_bytes(model: Model) -> int:
+def cache_bytes(model: Model) -> int:
     """The size of the keys and values of one token, over all layers."""
     tower = model.decoder or model.encoder
     parts = [part for part in tower.modules() if isinstance(part, AttentionModule)]

@@ -88,9 +88,9 @@ class Pretrained(TrainingResult):
 
 
 def example_of(tokenizer: Tokenizer) -> str:
-    """A text with a gap: Chinese if a tenth of the vocabulary is, else English."""
+    """A text with a gap: Chinese if a quarter of the vocabulary is, else English."""
     pieces = tokenizer.vocabulary()
-    chinese = 10 * sum(map(is_chinese, pieces)) >= len(pieces)
+    chinese = 4 * sum(map(is_chinese, pieces)) >= len(pieces)
     mask = tokenizer.special.mask or "[MASK]"
     return f"今天天气很{mask}。" if chinese else f"A {mask} text."
 

@@ -1,0 +1,1 @@
+"""Models over HTTP: one process that answers every task of every model it was given."""

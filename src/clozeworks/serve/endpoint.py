@@ -1,0 +1,76 @@
+"""What can be asked of a server, and in which words: an endpoint is a path, a body and an answer.
+
+Several dialects may share a path (`/rerank` is spoken by three kinds of clients); the fields of the
+body decide whose endpoint answers, and errors come back in its shape.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
+
+from clozeworks.serve.work import Work
+
+if TYPE_CHECKING:
+    from clozeworks.serve.models import ServedModel, ServedModels
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """Whose words an endpoint speaks."""
+
+    name: str
+    error: Callable[[int, str, str], tuple[int, Any]]
+    """From a status, a sentence and the id of the request to a status and a body."""
+
+
+@dataclass(frozen=True)
+class Stream:
+    """An answer that comes piece by piece, as server-sent events."""
+
+    events: Iterator[Any]
+    """What JSON can hold, or a text that is sent as it is."""
+    end: str | None = None
+    """What is sent when all has come."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request, as an endpoint sees it."""
+
+    models: "ServedModels"
+    work: Work
+    id: str
+    headers: dict[str, str] = field(default_factory=dict)
+    """Of the response."""
+    limits: Mapping[str, int] = field(default_factory=dict)
+
+    def model(self, name: str | None, ability: str | None = None) -> "ServedModel":
+        """The model that is meant: the one of this name, or the only one that can do something."""
+        return self.models.find(name, ability)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endpoint:
+    """One way to ask for one thing."""
+
+    path: str
+    summary: str
+    answer: Callable[[Call, Any], Any]
+    """From a call and its body to what JSON can hold, or to a `Stream`. It runs in a thread of its
+    own, where models are run by the scheduler."""
+    dialect: Dialect
+    body: type[BaseModel] | None = None
+    """What the request holds; None for one without a body."""
+    fields: frozenset[str] = frozenset()
+    """Top-level fields, one of which a body has if it is meant for this endpoint."""
+    method: str = "POST"
+    examples: Mapping[str, Any] = field(default_factory=dict)
+    """Bodies that work, by name, for the description."""
+    open: bool = False
+    """Whether it answers without a key."""
+
+    def fits(self, body: Any) -> bool:
+        """Whether a body is meant for it."""
+        return not self.fields or (isinstance(body, Mapping) and bool(self.fields & body.keys()))

@@ -1,0 +1,307 @@
+"""The server's own endpoints: one for each task, made from what the task states about itself.
+
+Inputs are texts, or objects with the fields of the task's items; outputs are what
+`clozeworks TASK … --json` writes. A task that is added to the registry has an endpoint as soon as
+its file exists.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from clozeworks.data.labelled.items import Item
+from clozeworks.errors import InputError
+from clozeworks.inference.streaming import StreamChunk, WrittenText
+from clozeworks.serve.endpoint import Call, Endpoint, Stream
+from clozeworks.serve.models import EMBED, FILL, GENERATE, SCORE, SEARCH
+from clozeworks.serve.replies import NATIVE
+from clozeworks.tasks.task import Task, command_name, task_classes
+
+RERANK = "rerank"
+# Tasks that have a method of their own beside `predict`, and so an endpoint of their own.
+_OWN = {EMBED, RERANK}
+_ModelName = Annotated[
+    str | None, Field(description="The name of a model; not needed if only one can do it.")
+]
+
+
+class NativeBody(BaseModel):
+    """What every body may hold."""
+
+    model_config = ConfigDict(extra="forbid", protected_namespaces=())
+
+    model: _ModelName = None
+
+
+def native_endpoints() -> list[Endpoint]:
+    """An endpoint for each task, and those of models without a task."""
+    tasks = [
+        _of_task(kind, task)
+        for kind, task in task_classes().items()
+        if command_name(kind) not in _OWN
+    ]
+    return [*tasks, *_OTHERS]
+
+
+# Tasks.
+
+
+def _of_task(kind: str, task: type[Task[Any, Any]]) -> Endpoint:
+    name = command_name(kind)
+    item = task.item_type.asked_as((), has_lists=False)
+    options: dict[str, Any] = {
+        option: (each.type | None, Field(default=None, description=each.help))
+        for option, each in task.command_options.items()
+    }
+    options.setdefault(
+        "top",
+        (int | None, Field(default=None, ge=1, description="So many labels or candidates.")),
+    )
+    row = _row(name, item)
+    one = str | row if len(item.text_names) == 1 else row
+    body = create_model(
+        f"{task.__name__}Body",
+        __base__=NativeBody,
+        inputs=(one | list[one], Field(description=f"One {item.asked_unit} or several.")),  # type: ignore[arg-type,valid-type]
+        **options,
+    )
+    example = dict(zip(item.text_names, item.example, strict=False))
+    return Endpoint(
+        path=f"/v1/{name}",
+        summary=task.summary,
+        answer=partial(_predicted, name, task),
+        dialect=NATIVE,
+        body=body,
+        examples={"one": {"inputs": example}, "several": {"inputs": [example, example]}},
+    )
+
+
+def _row(name: str, item: type[Item]) -> type[BaseModel]:
+    """The fields of an item that a model is asked about."""
+    fields: dict[str, Any] = {}
+    for role in item.roles:
+        if role.name in item.asked_roles:
+            needed = role.name in item.text_names
+            kind: Any = str if needed and role.holds == "text" else Any
+            fields[role.name] = (kind, Field(default=... if needed else None))
+    return create_model(
+        f"{name.title().replace('-', '')}Input", __config__=ConfigDict(extra="forbid"), **fields
+    )
+
+
+def _predicted(name: str, kind: type[Task[Any, Any]], call: Call, body: Any) -> Any:
+    served = call.model(body.model, name)
+    model = served.language_model()
+    chosen = {option: getattr(body, option) for option in kind.command_options}
+    task, change = served.tasks[name].configured(**chosen)
+    several = body.inputs if isinstance(body.inputs, list) else [body.inputs]
+    rows = [
+        each if isinstance(each, str) else each.model_dump(exclude_none=True) for each in several
+    ]
+    found = model.predict(rows, task)
+    if change is not None:
+        found = list(map(change, found))
+    outputs = [each.to_dict(getattr(body, "top", None)) for each in found]
+    return _answer(call, served.name, outputs, one=not isinstance(body.inputs, list))
+
+
+def _answer(call: Call, model: str, outputs: list[Any], *, one: bool) -> dict[str, Any]:
+    return {"model": model, "outputs": outputs[0] if one else outputs, "usage": usage_of(call)}
+
+
+def usage_of(call: Call) -> dict[str, int]:
+    """The tokens that were really read and written."""
+    return {"input_tokens": call.work.tokens, "output_tokens": call.work.written}
+
+
+# Vectors, and what is done with them.
+
+
+class EmbedBody(NativeBody):
+    """Texts to be turned into vectors."""
+
+    inputs: str | list[str]
+    prompt: str | None = Field(None, description="The name of a prompt of the model, or a text.")
+    pooling: str | list[str] | None = None
+    normalize: bool | None = Field(None, description="Scaled to length 1; as the model says.")
+    truncate_dim: int | None = Field(None, ge=1, description="The first dimensions alone.")
+    truncate: bool = Field(False, description="Cut texts that are too long; else they are refused.")
+
+
+def _embedded(call: Call, body: EmbedBody) -> Any:
+    served = call.model(body.model, EMBED)
+    vectors = served.language_model().embed(
+        [body.inputs] if isinstance(body.inputs, str) else body.inputs,
+        prompt=body.prompt,
+        pooling=body.pooling,
+        normalize=body.normalize,
+        truncate_dim=body.truncate_dim,
+        truncate=body.truncate,
+    )
+    return _answer(call, served.name, vectors.tolist(), one=isinstance(body.inputs, str))
+
+
+class RerankBody(NativeBody):
+    """Documents to be put in order for a query."""
+
+    query: str
+    documents: list[str]
+    top: int | None = Field(None, ge=1)
+
+
+def _reranked(call: Call, body: RerankBody) -> Any:
+    served = call.model(body.model, RERANK)
+    found = served.language_model().rerank(body.query, body.documents, top=body.top)
+    return _answer(call, served.name, [each.to_dict() for each in found], one=False)
+
+
+class SearchBody(NativeBody):
+    """A query to an index."""
+
+    inputs: str | list[str]
+    top: int = Field(10, ge=1, le=1_000)
+    by: Literal["vectors", "words", "both"] = "vectors"
+    where: str | list[str] | dict[str, Any] | None = None
+    rerank: str | None = Field(None, description="The name of a model that reranks.")
+
+
+def _searched(call: Call, body: SearchBody) -> Any:
+    served = call.model(body.model, SEARCH)
+    assert served.index is not None
+    reranker = None if body.rerank is None else call.model(body.rerank, RERANK).language_model()
+    found = served.index.search(
+        [body.inputs] if isinstance(body.inputs, str) else body.inputs,
+        top=body.top, by=body.by, where=body.where, rerank=reranker,
+    )  # fmt: skip
+    outputs = [[_hit(each) for each in hits] for hits in found]
+    return _answer(call, served.name, outputs, one=isinstance(body.inputs, str))
+
+
+def _hit(hit: Any) -> dict[str, Any]:
+    record: dict[str, Any] = hit.to_dict() if hasattr(hit, "to_dict") else asdict(hit)
+    return record
+
+
+# The vocabulary.
+
+
+class FillBody(NativeBody):
+    """Texts with gaps."""
+
+    inputs: str | list[str]
+    top: int = Field(5, ge=1)
+    words: list[str] | None = Field(None, description="Only these words are ranked.")
+
+
+def _filled(call: Call, body: FillBody) -> Any:
+    served = call.model(body.model, FILL)
+    texts = [body.inputs] if isinstance(body.inputs, str) else body.inputs
+    found = served.language_model().fill(texts, top=body.top, words=body.words)
+    outputs = [asdict(each) for each in found]
+    return _answer(call, served.name, outputs, one=isinstance(body.inputs, str))
+
+
+class ScoreBody(NativeBody):
+    """Texts whose likelihood is asked."""
+
+    inputs: str | list[str]
+
+
+def _scored(call: Call, body: ScoreBody) -> Any:
+    served = call.model(body.model, SCORE)
+    texts = [body.inputs] if isinstance(body.inputs, str) else body.inputs
+    outputs = [asdict(each) for each in served.language_model().score(texts)]
+    return _answer(call, served.name, outputs, one=isinstance(body.inputs, str))
+
+
+class GenerateBody(NativeBody):
+    """Prompts to be continued or answered, with the settings of `generate`."""
+
+    model_config = ConfigDict(extra="allow", protected_namespaces=())
+
+    inputs: str | list[str]
+    chat: bool = Field(False, description="Each prompt is what a user says in a chat.")
+    stream: bool = False
+
+
+def _generated(call: Call, body: GenerateBody) -> Any:
+    served = call.model(body.model, GENERATE)
+    model, settings = served.language_model(), dict(body.model_extra or {})
+    texts = [body.inputs] if isinstance(body.inputs, str) else body.inputs
+    if "settings" in settings or "progress" in settings:
+        raise InputError("settings are fields of the body itself; write max_new_tokens=… there.")
+    if body.stream:
+        chunks = model.stream(texts, chat=body.chat, **settings)
+        return Stream(_events(call, served.name, chunks))
+    found: Sequence[Any] = model.generate(texts, chat=body.chat, **settings)
+    outputs = [
+        [written_json(each) for each in several]
+        if isinstance(several, list)
+        else written_json(several)
+        for several in found
+    ]
+    return _answer(call, served.name, outputs, one=isinstance(body.inputs, str))
+
+
+def _events(call: Call, name: str, chunks: Iterator[StreamChunk]) -> Iterator[Mapping[str, Any]]:
+    for chunk in chunks:
+        event: dict[str, Any] = {
+            "prompt": chunk.prompt,
+            "number": chunk.number,
+            "text": chunk.text,
+        }
+        if chunk.whole is not None:
+            event["whole"] = written_json(chunk.whole)
+        yield event
+    yield {"model": name, "usage": usage_of(call)}
+
+
+def written_json(text: WrittenText) -> dict[str, Any]:
+    """A text that was written, as JSON can hold it."""
+    return {
+        "prompt": text.prompt,
+        "text": text.text,
+        "tokens": [
+            {"text": each.text, "log": each.log, "others": [list(one) for one in each.others]}
+            for each in text.tokens
+        ],
+        "finish_reason": text.finish_reason,
+        "score": text.score,
+    }
+
+
+_TEXT, _TEXTS = "a text of yours", ["a text of yours", "another"]
+_OTHERS = [
+    Endpoint(
+        path="/v1/embed", summary="turn texts into vectors", answer=_embedded, dialect=NATIVE,
+        body=EmbedBody, examples={"one": {"inputs": _TEXT}, "several": {"inputs": _TEXTS}},
+    ),
+    Endpoint(
+        path="/v1/rerank", summary="put documents in order for a query", answer=_reranked,
+        dialect=NATIVE, body=RerankBody,
+        examples={"two": {"query": "a question", "documents": _TEXTS}},
+    ),
+    Endpoint(
+        path="/v1/search", summary="find documents of an index", answer=_searched, dialect=NATIVE,
+        body=SearchBody, examples={"one": {"inputs": "a question", "top": 3}},
+    ),
+    Endpoint(
+        path="/v1/fill", summary="rank words for gaps", answer=_filled, dialect=NATIVE,
+        body=FillBody, examples={"one": {"inputs": "A [MASK] text.", "top": 3}},
+    ),
+    Endpoint(
+        path="/v1/score", summary="say how likely texts are", answer=_scored, dialect=NATIVE,
+        body=ScoreBody, examples={"one": {"inputs": _TEXT}},
+    ),
+    Endpoint(
+        path="/v1/generate", summary="continue or answer prompts", answer=_generated,
+        dialect=NATIVE, body=GenerateBody,
+        examples={
+            "one": {"inputs": "Once upon", "max_new_tokens": 20},
+            "stream": {"inputs": "Once upon", "max_new_tokens": 20, "stream": True},
+        },
+    ),
+]  # fmt: skip

@@ -1,0 +1,47 @@
+"""From errors to statuses, and the shapes in which dialects tell them."""
+
+from typing import Any
+
+from clozeworks.errors import ClozeworksError
+from clozeworks.inference.loop import Cancelled
+from clozeworks.serve.endpoint import Dialect
+from clozeworks.serve.models import UnknownModel
+from clozeworks.serve.work import DeadlinePassed, Overloaded, ServerStopped
+
+
+class RefusedRequest(ClozeworksError):  # noqa: N818 (the name is the sentence)
+    """A request that is refused before anything is computed, with the status it gets."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+_STATUSES: tuple[tuple[type[BaseException], int], ...] = (
+    (UnknownModel, 404),
+    (Overloaded, 429),
+    (DeadlinePassed, 504),
+    (ServerStopped, 503),
+    (Cancelled, 499),
+    (ClozeworksError, 422),
+)
+INTERNAL = "something went wrong inside the server; its log says what, under the id {id}."
+
+
+def status_of(error: BaseException) -> int:
+    """The HTTP status of an error."""
+    if isinstance(error, RefusedRequest):
+        return error.status
+    return next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)
+
+
+def sentence_of(error: BaseException, request_id: str) -> str:
+    """What a client is told of it; what is nobody's mistake stays in the log."""
+    return str(error) if isinstance(error, ClozeworksError) else INTERNAL.format(id=request_id)
+
+
+def _native_error(status: int, message: str, request_id: str) -> tuple[int, Any]:
+    return status, {"error": {"message": message, "status": status, "request_id": request_id}}
+
+
+NATIVE = Dialect("clozeworks", _native_error)

@@ -1,0 +1,157 @@
+"""A process that serves models: it begins, answers, and ends without losing anything."""
+
+import asyncio
+import json
+import logging
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
+import uvicorn
+
+from clozeworks.errors import ClozeworksError, InputError
+from clozeworks.serve.app import Answering
+from clozeworks.serve.endpoint import Endpoint
+from clozeworks.serve.native import native_endpoints
+from clozeworks.serve.openai import openai_endpoints
+
+LOOPBACK = "127.0.0.1"
+_WATCH = 0.2
+
+
+class SchedulerFailed(ClozeworksError):  # noqa: N818 (the name is the sentence)
+    """The thread that computes ended; a server without it is of no use."""
+
+
+def all_endpoints() -> list[Endpoint]:
+    """Everything that can be asked, in every dialect; where paths clash, the first that fits."""
+    return [*native_endpoints(), *openai_endpoints()]
+
+
+class _Server(uvicorn.Server):
+    """A server that is stopped by whoever runs it, and drains first."""
+
+    def __init__(self, config: uvicorn.Config, answering: Answering) -> None:
+        super().__init__(config)
+        self._answering = answering
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        """The first signal lets what was accepted end, the second does not wait."""
+        if self._answering.draining:
+            self.force_exit = True
+        self._answering.draining = True
+        self.should_exit = True
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """A socket that listens.
+
+    Raises:
+        InputError: If the address cannot be had.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind((host, port))
+        sock.listen(2048)
+    except OSError as error:
+        sock.close()
+        raise InputError(
+            f"port {port:,} of {host} cannot be had ({error.strerror}); another program may have "
+            "it; choose another with --port, or 0 for any that is free."
+        ) from error
+    return sock
+
+
+def run(
+    answering: Answering,
+    host: str = LOOPBACK,
+    port: int = 8000,
+    *,
+    ready: Callable[[str], None] = lambda address: None,
+) -> None:
+    """Serves until somebody stops it, then lets what was accepted end.
+
+    Args:
+        answering: What is served.
+        host: The address; only this machine can ask if it is not given.
+        port: The port; any that is free if 0.
+        ready: Called with the address once it can be asked.
+
+    Raises:
+        InputError: If the address cannot be had.
+        SchedulerFailed: If computing failed again and again.
+    """
+    with closing(bound(host, port)) as sock:
+        config = uvicorn.Config(
+            answering.app(),
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=int(answering.limits.drain) + 1,
+            timeout_keep_alive=30,
+            h11_max_incomplete_event_size=1 << 16,
+            lifespan="on",
+        )
+        server = _Server(config, answering)
+        answering.scheduler.start()
+        try:
+            asyncio.run(_served(server, answering, sock, ready))
+        finally:
+            answering.scheduler.stop()
+    if answering.scheduler.fatal is not None:
+        raise SchedulerFailed(
+            f"computing failed again and again ({answering.scheduler.fatal}); the log says more; "
+            "start the server again, with less --tokens if memory was too little."
+        )
+
+
+async def _served(
+    server: _Server, answering: Answering, sock: socket.socket, ready: Callable[[str], None]
+) -> None:
+    task = asyncio.create_task(server.serve(sockets=[sock]))
+    while not server.started and not task.done():
+        await asyncio.sleep(0.005)
+    if server.started:
+        ready(address_of(sock))
+    while not task.done():
+        await asyncio.wait([task], timeout=_WATCH)
+        if answering.scheduler.fatal is not None:
+            server.should_exit = True
+    await task
+
+
+def address_of(sock: socket.socket) -> str:
+    """Where a socket is asked."""
+    host, port = sock.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+class JsonLines(logging.Formatter):
+    """A line of JSON for each record."""
+
+    _OWN = frozenset(vars(logging.makeLogRecord({})))
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as an object."""
+        line = {
+            "time": round(record.created, 3),
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+            **{name: value for name, value in vars(record).items() if name not in self._OWN},
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+
+def log_to(stream: Any = None) -> None:
+    """Has the server write its log as lines of JSON."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(JsonLines())
+    logger = logging.getLogger("clozeworks.serve")
+    logger.handlers, logger.propagate = [handler], False
+    logger.setLevel(logging.INFO)
