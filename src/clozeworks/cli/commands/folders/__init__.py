@@ -1,0 +1,1 @@
+"""Commands about folders of models: new, show, verify, convert."""
