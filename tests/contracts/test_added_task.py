@@ -51,7 +51,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_one_file_is_a_task(added, folder, capsys):
+def test_one_file_is_a_task(added, folder, capsys, serving):
     assert run(["--help"]) == 0
     assert "relate" in capsys.readouterr().out
     assert run(["data", "check", "rows.jsonl", "--task", "relate"]) == 0
@@ -88,6 +88,10 @@ def test_one_file_is_a_task(added, folder, capsys):
     items = kind.read(["parts/test.jsonl"], {}, *reading()).items
     predictions = loaded.predict(items)
     assert [each.label for each in predictions] == [each["relation"] for each in asked]
+    with serving({"spans": loaded}) as address:
+        assert cw.connect(address).predict(items) == predictions
+        assert run(["relate", f"{address}#spans", "parts/test.jsonl", "--json"]) == 0
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == asked
     assert loaded.evaluate(items).primary == "accuracy"
     lines = [json.loads(line) for line in Path("parts/test.jsonl").read_text().splitlines()]
     again = loaded.predict(kind.items_from(lines))

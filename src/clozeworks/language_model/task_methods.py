@@ -78,7 +78,7 @@ class TaskMethods(LoadedCheckpoint):
         if second is None and not isinstance(first, str):
             alone = isinstance(first, tuple) and len(first) == 2 and isinstance(first[0], str)
             return self._predict_as(Compare, first, alone, options)
-        pairs, alone = _paired(first, second, "first text", "second text")
+        pairs, alone = paired(first, second, "first text", "second text")
         return self._predict_as(Compare, pairs, alone, options)
 
     def tag(
@@ -130,7 +130,7 @@ class TaskMethods(LoadedCheckpoint):
             rows = prediction_rows(question, "question")
             if not any(isinstance(row, str) for row in rows):
                 return self._predict_as(Answer, rows, False, options)
-        pairs, alone = _paired(question, context, "question", "context")
+        pairs, alone = paired(question, context, "question", "context")
         return self._predict_as(Answer, pairs, alone, options)
 
     @overload
@@ -258,7 +258,7 @@ class TaskMethods(LoadedCheckpoint):
         return next((each for kind in kinds if (each := task.suited_to(kind))), task)
 
 
-def _paired(first: Any, second: Any, one: str, other: str) -> tuple[Any, bool]:
+def paired(first: Any, second: Any, one: str, other: str) -> tuple[Any, bool]:
     """Two texts as a pair, or two lists of texts as pairs; and whether it is one pair.
 
     Raises:

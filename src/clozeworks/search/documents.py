@@ -72,3 +72,17 @@ class SearchHit:
         if self.source_location:
             found["source_location"] = self.source_location
         return found | ({"ranks": self.ranks} if self.ranks else {})
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> "SearchHit":
+        """The same from what `to_dict` wrote."""
+        return cls(
+            id=record["id"],
+            score=record["score"],
+            passage=record["passage"],
+            begin=record["begin"],
+            end=record["end"],
+            columns=dict(record["columns"]),
+            source_location=record.get("source_location", ""),
+            ranks=dict(record.get("ranks", {})),
+        )

@@ -139,6 +139,19 @@ class Answered:
             "windows": self.windows,
         }
 
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any], item: Any = None) -> "Answered":
+        """The same from what `to_dict` wrote of all candidates."""
+        return cls(
+            text=record["answer"],
+            begin=record["begin"],
+            end=record["end"],
+            score=record["score"],
+            candidates=tuple(Candidate(**each) for each in record["candidates"]),
+            lead=record.get("lead"),
+            windows=record["windows"],
+        )
+
 
 @spec
 class Answer(Task[QuestionItem, Answered]):
@@ -147,6 +160,7 @@ class Answer(Task[QuestionItem, Answered]):
     paper: ClassVar[str] = "Devlin et al. 2019; Rajpurkar et al. 2016"
     per_token: ClassVar[bool] = True
     item_type: ClassVar[type[Item]] = QuestionItem
+    answer_type: ClassVar[type[Any]] = Answered
     summary: ClassVar[str] = "find the answers to questions in a context"
     description: ClassVar[str] = (
         "Find the span of a context that answers a question. Long contexts are read through "

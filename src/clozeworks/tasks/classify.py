@@ -184,6 +184,18 @@ class Classified:
         reading = {"windows": self.windows, **({"truncated": True} if self.truncated else {})}
         return {"label": label, **({} if self.score is None else scores), **reading}
 
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any], item: Any = None) -> "Classified":
+        """The same from what `to_dict` wrote of all scores."""
+        label = record["label"]
+        return cls(
+            label=tuple(map(str, label)) if isinstance(label, list) else label,
+            score=record.get("score"),
+            scores=dict(record.get("scores", {})),
+            windows=record["windows"],
+            truncated=record.get("truncated", False),
+        )
+
     def __str__(self) -> str:
         if isinstance(self.label, float):
             return f"{self.label:.3f}"
@@ -197,6 +209,7 @@ class Classify(LabelSetTask[Any, Classified]):
 
     paper: ClassVar[str] = "Devlin et al. 2019"
     item_type: ClassVar[type[Item]] = TextItem
+    answer_type: ClassVar[type[Any]] = Classified
     summary: ClassVar[str] = "label texts: one label, several, or a number"
     description: ClassVar[str] = (
         "Give each text its label; or several labels, or a number, as the model was trained. Long "

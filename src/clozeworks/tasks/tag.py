@@ -149,7 +149,21 @@ class Tagged:
             "tags": list(self.tags),
             "scores": list(self.scores),
             "windows": self.windows,
+            **({} if self.scheme is None else {"scheme": self.scheme}),
         }
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any], item: WordsItem) -> "Tagged":
+        """The same from what `to_dict` wrote and the item, which holds the text."""
+        return cls(
+            text=item.text,
+            spans=tuple((begin, end) for begin, end in record["spans"]),
+            tags=tuple(record["tags"]),
+            scores=tuple(record["scores"]),
+            entities=tuple(TaggedEntity(**entity) for entity in record["entities"]),
+            windows=record["windows"],
+            scheme=record.get("scheme"),
+        )
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -164,6 +178,7 @@ class Tag(LabelSetTask[WordsItem, Tagged]):
     paper: ClassVar[str] = "Devlin et al. 2019; Lafferty et al. 2001"
     per_token: ClassVar[bool] = True
     item_type: ClassVar[type[Item]] = WordsItem
+    answer_type: ClassVar[type[Any]] = Tagged
     summary: ClassVar[str] = "tag words: entities, parts of speech"
     description: ClassVar[str] = (
         "Give every word its tag, and name the entities the tags make. Long texts are read through "

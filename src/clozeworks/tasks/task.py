@@ -200,6 +200,8 @@ class Task(Objective, Generic[ItemType, AnswerType]):
     folder: ClassVar[str | None] = "clozeworks.tasks"
     item_type: ClassVar[type[Item]]
     """What a row of its labelled data becomes."""
+    answer_type: ClassVar[type[Any]]
+    """What it says about an item: a frozen dataclass with `to_dict` and `from_dict`."""
     summary: ClassVar[str] = ""
     """What it teaches a model, in a clause: label texts."""
     description: ClassVar[str] = ""
@@ -621,6 +623,16 @@ class Task(Objective, Generic[ItemType, AnswerType]):
     ) -> list[Mistake] | None:
         """What a model got wrong, item by item; None if nothing can be called right or wrong."""
         return None
+
+    @classmethod
+    def answer_from_dict(cls, record: Mapping[str, Any], item: ItemType) -> AnswerType:
+        """The answer about an item from what its `to_dict` wrote, such as another machine.
+
+        Raises:
+            KeyError: If something is missing; TypeError or ValueError if it is something else.
+        """
+        answer: AnswerType = cls.answer_type.from_dict(record, item)
+        return answer
 
     def from_input(self, item: ItemType) -> ItemType:
         """An item that was made of a text alone, as this task reads it."""

@@ -124,7 +124,12 @@ class Related:
 
     def to_dict(self, top: int | None = None) -> dict[str, Any]:
         best = sorted(self.scores.items(), key=lambda each: -each[1])[:top]
-        return {"relation": self.label, "score": self.score, "scores": dict(best)}
+        scores = {"score": self.score, "scores": dict(best)}
+        return {"relation": self.label, **scores, "windows": self.windows}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any], item: Any = None) -> "Related":
+        return cls(record["relation"], record["score"], record["scores"], record["windows"])
 
 
 @spec
@@ -133,6 +138,7 @@ class Relate(LabelSetTask[RelationItem, Related]):
 
     paper: ClassVar[str] = "Soares et al. 2019"
     item_type: ClassVar[type[Item]] = RelationItem
+    answer_type: ClassVar[type[Any]] = Related
     summary: ClassVar[str] = "relate two spans of a text"
     description: ClassVar[str] = "Say how two spans of each text are related."
     title: ClassVar[str] = "Relations of spans"

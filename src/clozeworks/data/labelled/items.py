@@ -178,6 +178,19 @@ class Item:
         """What a model is asked, as JSON can hold it."""
         return {name: getattr(self, name) for name in self.text_names}
 
+    def asked(self) -> dict[str, Any]:
+        """What a model is asked by role, as JSON can hold it: `from_row` makes the same of it.
+
+        Raises:
+            InputError: If rows cannot say it.
+        """
+        cells = {
+            role.name: getattr(self, role.name, None)
+            for role in self.roles
+            if role.name in self.asked_roles
+        }
+        return {name: cell for name, cell in cells.items() if cell not in (None, "")}
+
     def echo(self) -> dict[str, Any]:
         """What a record of a prediction repeats of it; less than `inputs` where that is long."""
         return self.inputs()

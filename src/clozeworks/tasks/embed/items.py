@@ -143,6 +143,10 @@ class EmbedItem(Item):
         negatives = {f"negative_{n}": text for n, text in enumerate(self.others[1:], start=1)}
         return {"anchor": self.anchor, **positive, **negatives}
 
+    def asked(self) -> dict[str, Any]:
+        """The anchor, and what it is compared with."""
+        return {"anchor": self.anchor, **({"positive": list(self.others)} if self.others else {})}
+
     def to_dict(self) -> dict[str, Any]:
         """The one JSON form."""
         known = {"label": self.label} if self.label is not None else {}

@@ -38,7 +38,7 @@ from clozeworks.core.layout import Layout
 from clozeworks.core.loss import Loss
 from clozeworks.core.model import Model
 from clozeworks.data.labelled.items import Item, ItemLocations
-from clozeworks.errors import InputError, SettingError
+from clozeworks.errors import InputError, SettingError, UnsupportedError
 from clozeworks.objectives.batch import BatchBuilder, BatchTensors, Vocabularies
 from clozeworks.rng import RandomStream
 from clozeworks.spec import DropoutRate, PositiveInt, spec
@@ -106,7 +106,22 @@ class Embedded:
         """As JSON can hold it: what was compared, or the vector of a text alone."""
         if len(self.vectors) > 1:
             return {"similarity": self.similarities}
-        return {"vector": self.vectors[0].tolist()}
+        cut = {"truncated": True} if self.truncated else {}
+        return {"vector": self.vectors[0].tolist(), **cut}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any], item: Any = None) -> "Embedded":
+        """The same from what `to_dict` wrote of a text alone.
+
+        Raises:
+            UnsupportedError: If texts were compared; of these their vectors are not written.
+        """
+        if "vector" not in record:
+            raise UnsupportedError(
+                "the record holds how similar texts are, and not their vectors; embed each text."
+            )
+        vectors = np.array([record["vector"]], np.float32)
+        return cls(vectors, truncated=record.get("truncated", False))
 
 
 @spec
@@ -115,6 +130,7 @@ class Embed(Task[EmbedItem, Embedded]):
 
     paper: ClassVar[str] = "Reimers & Gurevych 2019"
     item_type: ClassVar[type[Item]] = EmbedItem
+    answer_type: ClassVar[type[Any]] = Embedded
     summary: ClassVar[str] = "turn texts into vectors that can be compared"
     description: ClassVar[str] = "Turn texts into vectors that can be compared."
     title: ClassVar[str] = "Sentence embeddings"

@@ -147,6 +147,11 @@ class RerankItem(Item):
             return {"query": self.query, "document": self.documents[0]}
         return {"query": self.query, "documents": list(self.documents)}
 
+    def asked(self) -> dict[str, Any]:
+        """The query, and a document or a list of them."""
+        documents = list(self.documents)
+        return {"query": self.query, "document": documents if len(documents) > 1 else documents[0]}
+
     def to_dict(self) -> dict[str, Any]:
         """The one JSON form."""
         alone = len(self.documents) == 1

@@ -82,8 +82,20 @@ class Reranked:
 
     def to_dict(self, top: int | None = None) -> dict[str, Any]:
         """As JSON can hold it."""
-        found = {"score": self.scores[0]} if len(self.scores) == 1 else {"scores": [*self.scores]}
+        found: dict[str, Any] = {"scores": [*self.scores], "logits": [*self.logits]}
+        if len(self.scores) == 1:
+            found = {"score": self.scores[0], "logit": self.logits[0]}
         return {**found, **({"truncated": True} if self.truncated else {})}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any], item: Any = None) -> "Reranked":
+        """The same from what `to_dict` wrote."""
+        alone = "score" in record
+        return cls(
+            scores=(record["score"],) if alone else tuple(record["scores"]),
+            logits=(record["logit"],) if alone else tuple(record["logits"]),
+            truncated=record.get("truncated", False),
+        )
 
     def __str__(self) -> str:
         return ", ".join(f"{score:.3f}" for score in self.scores)
@@ -101,6 +113,11 @@ class RankedDocument:
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
         return {"index": self.index, "score": self.score, "document": self.document}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> "RankedDocument":
+        """The same from what `to_dict` wrote."""
+        return cls(record["index"], record["score"], record["document"])
 
 
 def ranked(documents: Sequence[str], scored: Sequence[tuple[float, float]]) -> list[RankedDocument]:
@@ -120,6 +137,7 @@ class Rerank(Task[RerankItem, Reranked]):
 
     paper: ClassVar[str] = "Nogueira & Cho 2019"
     item_type: ClassVar[type[Item]] = RerankItem
+    answer_type: ClassVar[type[Any]] = Reranked
     summary: ClassVar[str] = "put the documents found for a query in order (a cross-encoder)"
     description: ClassVar[str] = (
         "Say how well each document answers its query: a query and a document are read together."

@@ -12,7 +12,10 @@ Record = dict[str, Any]
 
 
 class Prediction(Protocol):
-    """What a task predicts about an item."""
+    """What a task predicts about an item.
+
+    Its class also has `from_dict`, which makes the same of what `to_dict` wrote and of the item.
+    """
 
     @property
     def windows(self) -> int:

@@ -142,6 +142,22 @@ class WordsItem(Item):
         """The text and its words."""
         return {"text": self.text, "words": list(self.words)}
 
+    def asked(self) -> dict[str, Any]:
+        """The text if its words are to be found, or else its words.
+
+        Raises:
+            InputError: If the words stand elsewhere than `of_words` would put them.
+        """
+        if self.detected:
+            return {"text": self.text}
+        joined = WordsItem.of_words(self.words)
+        if (joined.text, joined.spans) != (self.text, self.spans):
+            raise InputError(
+                f"{self.source_location or 'the item'} has words at places of its own, which no "
+                "row can say; give the text, or a list of its words."
+            )
+        return {"words": list(self.words)}
+
     def echo(self) -> dict[str, Any]:
         """The text; a prediction brings the words."""
         return {"text": self.text}

@@ -142,6 +142,11 @@ class SourceItem(WritingItem):
     """Further texts that are as right as the target."""
     source_location: str = ""
 
+    def asked(self) -> dict[str, Any]:
+        """The source, with the task and the prefix if they are its own."""
+        prefix = {} if self.prefix is None else {"prefix": self.prefix}
+        return {**self.inputs(), **prefix}
+
     def inputs(self) -> dict[str, Any]:
         """The source, and the task where there are several."""
         named = {"task": self.task} if self.task else {}
@@ -186,6 +191,10 @@ class ChatItem(WritingItem):
         """The chat up to the last turn of the assistant; itself if there is none."""
         spoken = [number for number, turn in enumerate(self.turns, 1) if turn.role == ASSISTANT]
         return replace(self, turns=self.turns[: spoken[-1]]) if spoken else self
+
+    def asked(self) -> dict[str, Any]:
+        """All that was said, and the task where there are several."""
+        return {**self.inputs(), "messages": messages(self.turns)}
 
     def inputs(self) -> dict[str, Any]:
         """What was said, and the task where there are several."""

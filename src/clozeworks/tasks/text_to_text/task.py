@@ -127,6 +127,19 @@ class Composed:
             **({"cut": True} if self.cut else {}),
         }
 
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any], item: Any = None) -> "Composed":
+        """The same from what `to_dict` wrote."""
+        text = record["text"]
+        label = record.get("label", text)
+        return cls(
+            text=text,
+            score=record["score"],
+            label=tuple(label) if isinstance(label, list) else label,
+            ended=record["ended"],
+            cut=record.get("cut", False),
+        )
+
 
 @spec
 class TextToText(TeacherForced, Task[Item, Composed]):
@@ -135,6 +148,7 @@ class TextToText(TeacherForced, Task[Item, Composed]):
     folder: ClassVar[str | None] = "clozeworks.tasks"  # among the tasks, not the objectives
     paper: ClassVar[str] = "Raffel et al. 2020"
     item_type: ClassVar[type[Item]] = WritingItem
+    answer_type: ClassVar[type[Any]] = Composed
     summary: ClassVar[str] = "write a text for a text: summaries, translations, chats"
     description: ClassVar[str] = (
         "Write a text for each text: summaries, translations, answers, what the model was taught. "
