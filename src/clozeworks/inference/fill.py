@@ -8,6 +8,7 @@ through windows, and each gap is predicted where it has most context.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -50,6 +51,12 @@ class Filled:
     gaps: list[list[FillCandidate]]
     best: str
     """The text with the best candidate in every gap."""
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> "Filled":
+        """The same from its fields as JSON holds them."""
+        gaps = [[FillCandidate(**each) for each in several] for several in record["gaps"]]
+        return cls(record["text"], gaps, record["best"])
 
     def __str__(self) -> str:
         lines = [self.best]

@@ -5,7 +5,7 @@ were alone. Text appears as soon as it is certain: not in the middle of a charac
 several tokens, and not while it may be the beginning of a stop string.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from hashlib import sha256
@@ -39,8 +39,11 @@ from clozeworks.inference.streaming import (
 )
 from clozeworks.runtime.progress import Progress
 from clozeworks.tasks.text_to_text.rows import RowSettings, TextLengths, chat_end
-from clozeworks.text.tokenizer.tokenizer import Tokenizer
+from clozeworks.text.tokenizer.tokenizer import Encoded, Tokenizer
 from clozeworks.wording import counted
+
+# A text, or token ids, which are read as they are.
+PromptOrIds = str | Sequence[int]
 
 
 class TextWriter:
@@ -86,7 +89,10 @@ class TextWriter:
             self.ends = tuple(dict.fromkeys((*ends, *_turn_ends(tokenizer))))
 
     def all(
-        self, prompts: Sequence[str], settings: Generation, progress: Progress | None = None
+        self,
+        prompts: Sequence[PromptOrIds],
+        settings: Generation,
+        progress: Progress | None = None,
     ) -> list[list[WrittenText]]:
         """The texts of every prompt, the best or first drawn first; progress counts texts."""
         texts: list[dict[int, WrittenText]] = [{} for _ in prompts]
@@ -99,7 +105,7 @@ class TextWriter:
                     progress(done, total)
         return [[several[number] for number in sorted(several)] for several in texts]
 
-    def check(self, prompts: Sequence[str], settings: Generation) -> None:
+    def check(self, prompts: Sequence[PromptOrIds], settings: Generation) -> None:
         """Checks prompts and settings as `stream` does, for callers that stream a few at a time.
 
         Raises:
@@ -109,7 +115,7 @@ class TextWriter:
         self._batches(prompts, settings, 1)
 
     def stream(
-        self, prompts: Sequence[str], settings: Generation, *, first: int = 1
+        self, prompts: Sequence[PromptOrIds], settings: Generation, *, first: int = 1
     ) -> Iterator[StreamChunk]:
         """Text as it is generated, for several prompts in a batch.
 
@@ -119,7 +125,7 @@ class TextWriter:
         return self._streamed(self._batches(prompts, settings, first))
 
     def _batches(
-        self, prompts: Sequence[str], settings: Generation, first: int
+        self, prompts: Sequence[PromptOrIds], settings: Generation, first: int
     ) -> list["_GenerationBatch"]:
         ids = self.encode(prompts, first)
         limits = [self._max_new_tokens(len(own), settings.ending.max_new_tokens) for own in ids]
@@ -139,47 +145,72 @@ class TextWriter:
             with evaluating(self.model):
                 yield from batch.sample() if beams is None else batch.search(beams)
 
-    def encode(self, prompts: Sequence[str], first: int = 1) -> list[list[int]]:
+    def encode(self, prompts: Sequence[PromptOrIds], first: int = 1) -> list[list[int]]:
         """The tokens of each prompt, at least one; messages count prompts from `first`.
 
         Raises:
-            InputError: If a prompt has no token, or more than the model takes.
+            InputError: If a prompt has no token, or more than the model takes, or an id that the
+                tokenizer does not have.
         """
-        if self.chat:
-            prompts = [self._turn(prompt, number) for number, prompt in enumerate(prompts, first)]
+        results = self.read(prompts, first)
+        if self.model.decoder is None and self.room is not None:
+            for number, ids in enumerate(results, first):
+                if len(ids) >= self.room:
+                    raise InputError(
+                        f"prompt {number:,} has {len(ids):,} tokens; {self.name} has positions for "
+                        f"{self.room:,}, and at least one must be left to write; shorten it."
+                    )
+        return results
+
+    def read(self, prompts: Sequence[PromptOrIds], first: int = 1) -> list[list[int]]:
+        """The tokens of each prompt as `encode` gives them, however many they are."""
+        texts = {n: prompt for n, prompt in enumerate(prompts, first) if isinstance(prompt, str)}
+        read = self._texts(texts)
+        return [
+            read[number] if isinstance(prompt, str) else self._given(prompt, number)
+            for number, prompt in enumerate(prompts, first)
+        ]
+
+    def _texts(self, texts: Mapping[int, str]) -> dict[int, list[int]]:
+        """The tokens of texts by their numbers."""
+        prompts = [self._turn(*each) for each in texts.items()] if self.chat else [*texts.values()]
         # A template writes its own special tokens; what an encoder reads has an end as in training.
         special = not self.chat or self.model.decoder is not None
-        encoded = self.tokenizer.encode(prompts, special=special)
-        results = [list(one.ids) for one in encoded]
-        added = [one.special for one in encoded]
+        encoded = dict(zip(texts, self.tokenizer.encode(prompts, special=special), strict=True))
         if self.model.decoder is not None:
-            for number, prompt in enumerate(prompts, first):
+            for number, prompt in zip(texts, prompts, strict=True):
                 if not prompt.strip():
                     raise InputError(
                         f"prompt {number:,} is empty; {self.name} answers what it reads, and there "
                         f"is nothing; give it at least a word."
                     )
-            return results
-        for number, (ids, special_ones) in enumerate(zip(results, added, strict=True), first):
-            # A text that is to go on has not ended; an end that stands in it is text.
-            while len(ids) > 1 and special_ones[len(ids) - 1] and ids[-1] in self.ends:
-                ids.pop()
-            if not ids:
-                begin = self.tokenizer.first_id
-                if begin is None:
-                    raise InputError(
-                        f"prompt {number:,} is empty, and {self.name} has no token that a text "
-                        f"begins with; give it at least a word."
-                    )
-                ids.append(begin)
-            if self.room is not None and len(ids) >= self.room:
-                raise InputError(
-                    f"prompt {number:,} has {len(ids):,} tokens; {self.name} has positions for "
-                    f"{self.room:,}, and at least one must be left to write; shorten it."
-                )
-        return results
+            return {number: list(each.ids) for number, each in encoded.items()}
+        return {number: self._open(each, number) for number, each in encoded.items()}
 
-    def _turn(self, prompt: str, number: int) -> str:
+    def _open(self, encoded: Encoded, number: int) -> list[int]:
+        """The tokens of a text that is to go on."""
+        ids = list(encoded.ids)
+        # It has not ended; an end that stands in it is text.
+        while len(ids) > 1 and encoded.special[len(ids) - 1] and ids[-1] in self.ends:
+            ids.pop()
+        if not ids:
+            begin = self.tokenizer.first_id
+            if begin is None:
+                raise InputError(
+                    f"prompt {number:,} is empty, and {self.name} has no token that a text "
+                    f"begins with; give it at least a word."
+                )
+            ids.append(begin)
+        return ids
+
+    def _given(self, ids: Sequence[int], number: int) -> list[int]:
+        """Token ids that are read as they are."""
+        if not ids:
+            raise InputError(f"prompt {number:,} has no token; give it at least one.")
+        self.tokenizer.decode(ids)  # complains about ids that it does not have
+        return list(ids)
+
+    def _turn(self, number: int, prompt: str) -> str:
         """A user's message, up to where the assistant begins."""
         messages = [{"role": "user", "content": prompt}]
         return self.tokenizer.chat.render(messages, asks=True, source_location=f"prompt {number:,}")
@@ -219,7 +250,7 @@ class _GenerationBatch:
         self,
         writer: TextWriter,
         settings: Generation,
-        prompts: Sequence[str],
+        prompts: Sequence[PromptOrIds],
         ids: Sequence[list[int]],
         numbers: list[int],
         max_new_tokens: int,
@@ -228,7 +259,10 @@ class _GenerationBatch:
         self.writer, self.settings = writer, settings
         self.tokenizer = writer.tokenizer
         self.numbers, self.first = numbers, first
-        self.prompts = [prompts[number] for number in numbers]
+        self.prompts = [
+            prompt if isinstance(prompt, str) else self.tokenizer.decode(prompt, skip_special=False)
+            for prompt in map(prompts.__getitem__, numbers)
+        ]
         self.ids = [ids[number] for number in numbers]
         self.before = self.prompt_ids = self.ids
         if writer.model.decoder is not None:  # its outputs follow a start token, not the prompt
@@ -323,12 +357,17 @@ class _GenerationBatch:
             begin = len(self.tokenizer.continued(before, tokens[:first]))
             end = first_stop(words[begin:], stop)
             words = words if end is None else words[: begin + end]
-        name = self.tokenizer.token_of
+        name, entries = self.tokenizer.token_of, self.tokenizer.size
         return WrittenText(
             self.prompts[index],
             words,
             tuple(
-                Token(name(token), log, tuple((name(other), value) for other, value in others))
+                Token(
+                    name(token),
+                    log,
+                    # A model may have more entries than its tokenizer.
+                    tuple((name(other), value) for other, value in others if other < entries),
+                )
                 # Trap: an interruption may come while a token is added.
                 for token, log, others in zip(text.tokens, text.logs, text.others, strict=False)
             ),

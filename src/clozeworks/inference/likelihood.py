@@ -16,11 +16,11 @@ else.
 Shapes: n target tokens, V vocabulary.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, takewhile
 from math import exp, fsum, inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -55,6 +55,13 @@ class Scored:
     """How many windows the text was read through."""
     unread: int = 0
     """How many of the first tokens of its prompt no window had room for."""
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> "Scored":
+        """The same from its fields as JSON holds them."""
+        return cls(
+            list(record["tokens"]), list(record["logprobs"]), record["windows"], record["unread"]
+        )
 
     @property
     def total(self) -> float:

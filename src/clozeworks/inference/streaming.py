@@ -1,7 +1,8 @@
 """Generated text: token by token, up to the strings that end it, and as a whole."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from clozeworks.generate.sampling import FinishReason
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
@@ -32,6 +33,35 @@ class WrittenText:
     None: it was interrupted."""
     score: float
     """The sum of the logs; in beam search what texts are ranked by."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        tokens = [
+            {"text": each.text, "log": each.log, "others": [list(one) for one in each.others]}
+            for each in self.tokens
+        ]
+        return {
+            "prompt": self.prompt,
+            "text": self.text,
+            "tokens": tokens,
+            "finish_reason": self.finish_reason,
+            "score": self.score,
+        }
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> "WrittenText":
+        """The same from what `to_dict` wrote."""
+        tokens = (
+            Token(each["text"], each["log"], tuple((name, log) for name, log in each["others"]))
+            for each in record["tokens"]
+        )
+        return cls(
+            record["prompt"],
+            record["text"],
+            tuple(tokens),
+            record["finish_reason"],
+            record["score"],
+        )
 
 
 @dataclass(frozen=True)
