@@ -129,6 +129,34 @@ def writers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {name: folder / name for name in ("t5", "gpt2")}
 
 
+@pytest.fixture(scope="session")
+def serving() -> Callable[..., AbstractContextManager[str]]:
+    """Serves models by name on a free port, in a thread: `with serving(models) as url`."""
+    from queue import SimpleQueue
+    from threading import Thread
+
+    from clozeworks.serve.app import Answering
+    from clozeworks.serve.models import ServedModel, ServedModels
+    from clozeworks.serve.scheduler import Scheduler
+    from clozeworks.serve.server import all_endpoints, run
+
+    @contextmanager
+    def served(models, indexes=None, **settings) -> Iterator[str]:
+        all_models = [ServedModel(name, model) for name, model in models.items()]
+        all_models += [ServedModel(name, index=index) for name, index in (indexes or {}).items()]
+        answering = Answering(ServedModels(all_models), Scheduler(), all_endpoints(), **settings)
+        ready: SimpleQueue[str] = SimpleQueue()
+        thread = Thread(target=run, args=(answering, "127.0.0.1", 0), kwargs={"ready": ready.put})
+        thread.start()
+        try:
+            yield ready.get(timeout=60)
+        finally:
+            answering.draining = True
+            thread.join(timeout=60)
+
+    return served
+
+
 @pytest.fixture
 def bert_model(tiny_models: dict[str, Path], tmp_path: Path) -> Path:
     """A copy of the tiny BERT folder, to be damaged."""

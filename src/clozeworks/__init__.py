@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from clozeworks.runs.trackers.tensorboard import TensorBoardCallback as TensorBoardCallback
     from clozeworks.runs.trackers.trackio import TrackioCallback as TrackioCallback
     from clozeworks.runs.trackers.wandb import WandbCallback as WandbCallback
+    from clozeworks.serve.client.remote_model import connect as connect
+    from clozeworks.serve.client.remote_model import connect_async as connect_async
     from clozeworks.text.tokenizer.tokenizer import Tokenizer as Tokenizer
 
 __version__ = "0.2.0"
@@ -47,6 +49,8 @@ _PLACES = {
     "load": "language_model",
     "new": "language_model",
     "LanguageModel": "language_model",
+    "connect": "serve.client.remote_model",
+    "connect_async": "serve.client.remote_model",
     "finetune": "jobs.calls",
     "pretrain": "jobs.calls",
     "evaluate": "jobs.calls",

@@ -96,6 +96,7 @@ def test_kinds_of_tasks_are_rarely_named_outside_tasks():
     named = [
         f"{path.relative_to(SOURCE)}:{node.lineno}"
         for path, tree in OUTSIDE_TASKS.items()
+        if not path.is_relative_to(SOURCE / "serve" / "dialects")  # which speaks as others do
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and node.value in KINDS
     ]

@@ -29,6 +29,11 @@ def resolve(name: str | Path, *, revision: str | None = None) -> Path:
     path = Path(name).expanduser()
     if path.exists():
         return path
+    if isinstance(name, str) and name.lower().startswith(("http://", "https://")):
+        raise HubError(
+            f"{name} is the address of a server; the weights of its models, which are needed here, "
+            "stay there; give a model folder or hub name."
+        )
     if path.name == _MODEL and (path.parent / _RECIPE).is_file():
         raise UnfinishedRun(str(name), str(path.parent))
     if isinstance(name, Path) or not _NAME.fullmatch(name):

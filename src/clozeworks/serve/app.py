@@ -5,7 +5,6 @@ computes, reads no file and waits for nobody.
 """
 
 import asyncio
-import json
 import logging
 import time
 from collections import defaultdict
@@ -15,6 +14,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 from uuid import uuid4
 
+import orjson
 from fastapi import FastAPI
 from pydantic import ValidationError
 from starlette.requests import ClientDisconnect, Request
@@ -22,8 +22,8 @@ from starlette.responses import Response, StreamingResponse
 
 from clozeworks.serve.description import described
 from clozeworks.serve.endpoint import Call, Endpoint, Stream
-from clozeworks.serve.limits import Keys, Limits
-from clozeworks.serve.metrics import Metrics
+from clozeworks.serve.limits import Keys, ServerLimits
+from clozeworks.serve.metrics import ServerMetrics
 from clozeworks.serve.models import ServedModels
 from clozeworks.serve.replies import RefusedRequest, sentence_of, status_of
 from clozeworks.serve.scheduler import Scheduler
@@ -62,15 +62,15 @@ class Answering:
         scheduler: Scheduler,
         endpoints: Sequence[Endpoint],
         *,
-        limits: Limits | None = None,
+        limits: ServerLimits | None = None,
         keys: Keys | None = None,
         origins: Sequence[str] = (),
         log_texts: bool = False,
     ) -> None:
         self.models, self.scheduler = models, scheduler
-        self.limits, self.keys = limits or Limits(), keys or Keys()
+        self.limits, self.keys = limits or ServerLimits(), keys or Keys()
         self.origins, self.log_texts = tuple(origins), log_texts
-        self.metrics = Metrics(scheduler)
+        self.metrics = ServerMetrics(scheduler)
         self.draining = False
         self.in_flight: set[Work] = set()
         self._threads = ThreadPoolExecutor(self.limits.requests, "request")
@@ -174,6 +174,8 @@ class Answering:
                 f"the request did not come within {self.limits.body_timeout:g} s; send it again.",
             ) from error
         whole = b"".join(parts)
+        if not whole:
+            return None
         if len(whole) < _SMALL:
             return _decoded(whole)
         return await asyncio.get_running_loop().run_in_executor(self._threads, _decoded, whole)
@@ -361,20 +363,16 @@ def _identity(given: str | None) -> str:
 
 
 def _decoded(body: bytes) -> Any:
-    def refuse(name: str) -> Any:
-        raise ValueError(f"{name} is not JSON")
-
     try:
-        return json.loads(body, parse_constant=refuse)
-    except (ValueError, RecursionError) as error:
-        why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        return orjson.loads(body)
+    except ValueError as error:
         raise RefusedRequest(
-            400, f"the request is not JSON ({why[:200]}); send a JSON object."
+            400, f"the request is not JSON ({str(error)[:200]}); send a JSON object."
         ) from error
 
 
 def _encoded(content: Any) -> bytes:
-    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    return orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
 
 
 def _event(event: Any) -> bytes:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Dialect:
+class ClientDialect:
     """Whose words an endpoint speaks."""
 
     name: str
@@ -60,7 +60,7 @@ class Endpoint:
     answer: Callable[[Call, Any], Any]
     """From a call and its body to what JSON can hold, or to a `Stream`. It runs in a thread of its
     own, where models are run by the scheduler."""
-    dialect: Dialect
+    dialect: ClientDialect
     body: type[BaseModel] | None = None
     """What the request holds; None for one without a body."""
     fields: frozenset[str] = frozenset()

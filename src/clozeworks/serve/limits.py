@@ -11,7 +11,7 @@ from clozeworks.serve.scheduler import MOST_TOKENS
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class ServerLimits:
     """How much may come at a time, and how long it may take.
 
     Attributes:

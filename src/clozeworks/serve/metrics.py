@@ -9,7 +9,7 @@ from clozeworks.serve.work import Work
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
-class Metrics:
+class ServerMetrics:
     """Counts requests, and reads the scheduler when it is asked."""
 
     def __init__(self, scheduler: Scheduler) -> None:

@@ -8,10 +8,14 @@ from typing import Any, Protocol
 from clozeworks.checkpoints.tasks import AnyTask
 from clozeworks.errors import ClozeworksError, nearest
 from clozeworks.language_model import LanguageModel
+from clozeworks.tasks.compare import Compare
+from clozeworks.tasks.embed.task import Embed
+from clozeworks.tasks.rerank.task import Rerank
 from clozeworks.tasks.task import command_name, task_classes
 from clozeworks.wording import counted
 
 EMBED, FILL, GENERATE, SCORE, SEARCH = "embed", "fill", "generate", "score", "search"
+COMPARE, RERANK = Compare.item_type.command, Rerank.item_type.command
 
 
 class UnknownModel(ClozeworksError):  # noqa: N818 (the name is the sentence)
@@ -52,6 +56,8 @@ class ServedModel:
         if self.model is None:
             return ()
         found = list(self.tasks)
+        if COMPARE in found and RERANK not in found:  # by the probability of its last label
+            found.append(RERANK)
         blueprint = self.model.blueprint
         has_words = "vocabulary" in blueprint.heads
         can_write = blueprint.can_generate and has_words
@@ -59,8 +65,6 @@ class ServedModel:
             found.append(FILL)
         if can_write:
             found += [GENERATE, SCORE]
-        if EMBED not in found and self.model.task is None:
-            found.append(EMBED)
         return tuple(found)
 
     @cached_property
@@ -68,7 +72,11 @@ class ServedModel:
         """The tasks that its head can do, by the names of their commands."""
         assert self.model is not None
         found: dict[str, AnyTask] = {}
+        own = self.model.task
         for kind, task in task_classes().items():
+            # Vectors of a model that was taught something else are not what it is served for.
+            if issubclass(task, Embed) and own is not None and not self.model.pooling.stated:
+                continue
             try:
                 found[command_name(kind)] = self.model.task_for(task)
             except ClozeworksError:

@@ -12,17 +12,18 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from clozeworks import config, registry
+from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.items import Item
 from clozeworks.errors import InputError
 from clozeworks.inference.streaming import StreamChunk, WrittenText
+from clozeworks.language_model.pair_scores import scored_pairs
 from clozeworks.serve.endpoint import Call, Endpoint, Stream
-from clozeworks.serve.models import EMBED, FILL, GENERATE, SCORE, SEARCH
+from clozeworks.serve.models import EMBED, FILL, GENERATE, RERANK, SCORE, SEARCH, ServedModel
 from clozeworks.serve.replies import NATIVE
+from clozeworks.tasks.rerank.task import ranked
 from clozeworks.tasks.task import Task, command_name, task_classes
 
-RERANK = "rerank"
-# Tasks that have a method of their own beside `predict`, and so an endpoint of their own.
-_OWN = {EMBED, RERANK}
 _ModelName = Annotated[
     str | None, Field(description="The name of a model; not needed if only one can do it.")
 ]
@@ -38,11 +39,7 @@ class NativeBody(BaseModel):
 
 def native_endpoints() -> list[Endpoint]:
     """An endpoint for each task, and those of models without a task."""
-    tasks = [
-        _of_task(kind, task)
-        for kind, task in task_classes().items()
-        if command_name(kind) not in _OWN
-    ]
+    tasks = [_of_task(kind, task) for kind, task in task_classes().items() if kind != EMBED]
     return [*tasks, *_OTHERS]
 
 
@@ -60,7 +57,7 @@ def _of_task(kind: str, task: type[Task[Any, Any]]) -> Endpoint:
         "top",
         (int | None, Field(default=None, ge=1, description="So many labels or candidates.")),
     )
-    row = _row(name, item)
+    row = _row(name, task.item_type)
     one = str | row if len(item.text_names) == 1 else row
     body = create_model(
         f"{task.__name__}Body",
@@ -75,18 +72,30 @@ def _of_task(kind: str, task: type[Task[Any, Any]]) -> Endpoint:
         answer=partial(_predicted, name, task),
         dialect=NATIVE,
         body=body,
+        # Documents are put in order on the same path.
+        fields=frozenset({"inputs"}) if name == RERANK else frozenset(),
         examples={"one": {"inputs": example}, "several": {"inputs": [example, example]}},
     )
 
 
 def _row(name: str, item: type[Item]) -> type[BaseModel]:
-    """The fields of an item that a model is asked about."""
+    """The fields of an item that a model is asked about.
+
+    Where rows come in two forms, such as texts and lists of words, no field is needed in all.
+    """
     fields: dict[str, Any] = {}
-    for role in item.roles:
-        if role.name in item.asked_roles:
-            needed = role.name in item.text_names
-            kind: Any = str if needed and role.holds == "text" else Any
-            fields[role.name] = (kind, Field(default=... if needed else None))
+    plain = item.asked_as((), has_lists=False)
+    forms = list(dict.fromkeys((plain, item)))
+    asked = [role for form in forms for role in form.roles if role.name in form.asked_roles]
+    several = len(forms) > 1 or any(role.suffices for role in asked)
+    for role in asked:
+        is_text = role.name in item.text_names
+        kind: Any = str if is_text and role.holds == "text" else Any
+        needed = is_text and not several
+        fields[role.name] = (
+            kind if needed else kind | None,
+            Field(default=... if needed else None),
+        )
     return create_model(
         f"{name.title().replace('-', '')}Input", __config__=ConfigDict(extra="forbid"), **fields
     )
@@ -96,16 +105,37 @@ def _predicted(name: str, kind: type[Task[Any, Any]], call: Call, body: Any) -> 
     served = call.model(body.model, name)
     model = served.language_model()
     chosen = {option: getattr(body, option) for option in kind.command_options}
-    task, change = served.tasks[name].configured(**chosen)
+    own = served.tasks.get(name) or model.task_for(kind)  # which says why it cannot
+    task, change = own.configured(**chosen)
     several = body.inputs if isinstance(body.inputs, list) else [body.inputs]
-    rows = [
-        each if isinstance(each, str) else each.model_dump(exclude_none=True) for each in several
-    ]
-    found = model.predict(rows, task)
+    found = model.predict([_item(task, each, n) for n, each in enumerate(several, start=1)], task)
     if change is not None:
         found = list(map(change, found))
     outputs = [each.to_dict(getattr(body, "top", None)) for each in found]
     return _answer(call, served.name, outputs, one=not isinstance(body.inputs, list))
+
+
+def _item(task: Task[Any, Any], given: Any, number: int) -> Item:
+    """The item of a text or of a row, as the model's own task reads it.
+
+    Raises:
+        InputError: If it cannot be one.
+    """
+    where = f"item {number:,}"
+    try:
+        if isinstance(given, str):
+            made: Item = task.from_input(task.item_from(given, where))
+            return made
+        row = given.model_dump(exclude_none=True)
+        if not row:
+            names = ", ".join(type(given).model_fields)
+            raise ValueError(f"nothing is given; give {names}")
+        has_lists = any(isinstance(cell, list) for cell in row.values())
+        kind = task.item_type.asked_as(row.keys(), has_lists)
+        item: Item = task.from_input(kind.from_row(row, where, BadRows()))
+        return item
+    except ValueError as error:
+        raise InputError(f"{where}: {str(error).removesuffix('.')}.") from error
 
 
 def _answer(call: Call, model: str, outputs: list[Any], *, one: bool) -> dict[str, Any]:
@@ -128,6 +158,7 @@ class EmbedBody(NativeBody):
     pooling: str | list[str] | None = None
     normalize: bool | None = Field(None, description="Scaled to length 1; as the model says.")
     truncate_dim: int | None = Field(None, ge=1, description="The first dimensions alone.")
+    max_length: int | None = Field(None, ge=1, description="The most tokens of a text.")
     truncate: bool = Field(False, description="Cut texts that are too long; else they are refused.")
 
 
@@ -139,9 +170,10 @@ def _embedded(call: Call, body: EmbedBody) -> Any:
         pooling=body.pooling,
         normalize=body.normalize,
         truncate_dim=body.truncate_dim,
+        max_length=body.max_length,
         truncate=body.truncate,
     )
-    return _answer(call, served.name, vectors.tolist(), one=isinstance(body.inputs, str))
+    return _answer(call, served.name, list(vectors), one=isinstance(body.inputs, str))
 
 
 class RerankBody(NativeBody):
@@ -154,8 +186,12 @@ class RerankBody(NativeBody):
 
 def _reranked(call: Call, body: RerankBody) -> Any:
     served = call.model(body.model, RERANK)
-    found = served.language_model().rerank(body.query, body.documents, top=body.top)
-    return _answer(call, served.name, [each.to_dict() for each in found], one=False)
+    scored = scored_pairs(served.language_model(), body.query, body.documents)
+    outputs = [
+        {**each.to_dict(), "logit": scored[each.index].logit}
+        for each in ranked(body.documents, scored)[: body.top]
+    ]
+    return _answer(call, served.name, outputs, one=False)
 
 
 class SearchBody(NativeBody):
@@ -166,6 +202,7 @@ class SearchBody(NativeBody):
     by: Literal["vectors", "words", "both"] = "vectors"
     where: str | list[str] | dict[str, Any] | None = None
     rerank: str | None = Field(None, description="The name of a model that reranks.")
+    exact: bool = Field(False, description="Look at all vectors.")
 
 
 def _searched(call: Call, body: SearchBody) -> Any:
@@ -174,7 +211,7 @@ def _searched(call: Call, body: SearchBody) -> Any:
     reranker = None if body.rerank is None else call.model(body.rerank, RERANK).language_model()
     found = served.index.search(
         [body.inputs] if isinstance(body.inputs, str) else body.inputs,
-        top=body.top, by=body.by, where=body.where, rerank=reranker,
+        top=body.top, by=body.by, where=body.where, rerank=reranker, exact=body.exact,
     )  # fmt: skip
     outputs = [[_hit(each) for each in hits] for hits in found]
     return _answer(call, served.name, outputs, one=isinstance(body.inputs, str))
@@ -208,13 +245,24 @@ class ScoreBody(NativeBody):
     """Texts whose likelihood is asked."""
 
     inputs: str | list[str]
+    continuations: str | list[str] | None = Field(
+        None, description="What follows each text; then only this is scored."
+    )
+    max_length: int | None = Field(None, description="The most tokens of a window.")
+    overlap: int | None = Field(None, description="The least context of a later window, in tokens.")
 
 
 def _scored(call: Call, body: ScoreBody) -> Any:
     served = call.model(body.model, SCORE)
-    texts = [body.inputs] if isinstance(body.inputs, str) else body.inputs
-    outputs = [asdict(each) for each in served.language_model().score(texts)]
-    return _answer(call, served.name, outputs, one=isinstance(body.inputs, str))
+    found: Any = served.language_model().score(
+        body.inputs,
+        body.continuations,
+        max_length=body.max_length,
+        overlap=body.overlap,
+    )
+    one = isinstance(body.inputs, str)
+    outputs = [asdict(each) for each in ([found] if one else found)]
+    return _answer(call, served.name, outputs, one=one)
 
 
 class GenerateBody(NativeBody):
@@ -261,20 +309,42 @@ def _events(call: Call, name: str, chunks: Iterator[StreamChunk]) -> Iterator[Ma
 
 def written_json(text: WrittenText) -> dict[str, Any]:
     """A text that was written, as JSON can hold it."""
-    return {
-        "prompt": text.prompt,
-        "text": text.text,
-        "tokens": [
-            {"text": each.text, "log": each.log, "others": [list(one) for one in each.others]}
-            for each in text.tokens
-        ],
-        "finish_reason": text.finish_reason,
-        "score": text.score,
-    }
+    return text.to_dict()
+
+
+# What there is to ask.
+
+
+def _abilities(call: Call, body: None) -> Any:
+    """What each model can be asked, and what a client must know to read its answers."""
+    return {"models": [_described(each) for each in call.models]}
+
+
+def _described(served: ServedModel) -> dict[str, Any]:
+    record: dict[str, Any] = {"name": served.name, "abilities": [*served.abilities]}
+    if served.model is None:
+        return record
+    model = served.model
+    own = model.task
+    record["task"] = None if own is None else command_name(registry.kind(type(own)))
+    record["tasks"] = {name: config.plain(task.to_save()) for name, task in served.tasks.items()}
+    record["dtype"] = str(model.dtype).removeprefix("torch.")
+    if model.has_tokenizer:
+        record["max_length"] = model.max_length
+    if EMBED in served.abilities:
+        prompts = model.prompts
+        record["pooling"] = str(model.pooling)
+        record["prompts"] = {"texts": dict(prompts.texts), "default": prompts.default}
+        record["similarity"] = prompts.file.get("similarity_fn_name")
+    return record
 
 
 _TEXT, _TEXTS = "a text of yours", ["a text of yours", "another"]
 _OTHERS = [
+    Endpoint(
+        path="/v1/abilities", summary="say what each model can be asked", answer=_abilities,
+        dialect=NATIVE, method="GET",
+    ),
     Endpoint(
         path="/v1/embed", summary="turn texts into vectors", answer=_embedded, dialect=NATIVE,
         body=EmbedBody, examples={"one": {"inputs": _TEXT}, "several": {"inputs": _TEXTS}},
@@ -282,7 +352,8 @@ _OTHERS = [
     Endpoint(
         path="/v1/rerank", summary="put documents in order for a query", answer=_reranked,
         dialect=NATIVE, body=RerankBody,
-        examples={"two": {"query": "a question", "documents": _TEXTS}},
+        fields=frozenset({"top"}),  # without it a client of Cohere may ask; see rerankers.py
+        examples={"two": {"query": "a question", "documents": _TEXTS, "top": 2}},
     ),
     Endpoint(
         path="/v1/search", summary="find documents of an index", answer=_searched, dialect=NATIVE,

@@ -4,7 +4,7 @@ from typing import Any
 
 from clozeworks.errors import ClozeworksError
 from clozeworks.inference.loop import Cancelled
-from clozeworks.serve.endpoint import Dialect
+from clozeworks.serve.endpoint import ClientDialect
 from clozeworks.serve.models import UnknownModel
 from clozeworks.serve.work import DeadlinePassed, Overloaded, ServerStopped
 
@@ -44,4 +44,4 @@ def _native_error(status: int, message: str, request_id: str) -> tuple[int, Any]
     return status, {"error": {"message": message, "status": status, "request_id": request_id}}
 
 
-NATIVE = Dialect("clozeworks", _native_error)
+NATIVE = ClientDialect("clozeworks", _native_error)

@@ -3,22 +3,31 @@
 import asyncio
 import json
 import logging
+import signal
 import socket
 import sys
-from collections.abc import Callable
-from contextlib import closing
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from typing import Any
 
 import uvicorn
 
 from clozeworks.errors import ClozeworksError, InputError
 from clozeworks.serve.app import Answering
+from clozeworks.serve.dialects.hub_inference import hub_endpoints
+from clozeworks.serve.dialects.openai import openai_endpoints
+from clozeworks.serve.dialects.rerankers import reranker_endpoints
+from clozeworks.serve.dialects.tei import tei_endpoints
+from clozeworks.serve.dialects.zero_shot import zero_shot_endpoints
 from clozeworks.serve.endpoint import Endpoint
 from clozeworks.serve.native import native_endpoints
-from clozeworks.serve.openai import openai_endpoints
 
 LOOPBACK = "127.0.0.1"
-_WATCH = 0.2
+# How often it is looked whether the server shall end, and how often it must then be idle.
+_WATCH, _QUIET = 0.05, 4
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class SchedulerFailed(ClozeworksError):  # noqa: N818 (the name is the sentence)
@@ -27,22 +36,41 @@ class SchedulerFailed(ClozeworksError):  # noqa: N818 (the name is the sentence)
 
 def all_endpoints() -> list[Endpoint]:
     """Everything that can be asked, in every dialect; where paths clash, the first that fits."""
-    return [*native_endpoints(), *openai_endpoints()]
+    return [
+        *native_endpoints(),
+        *zero_shot_endpoints(),
+        *openai_endpoints(),
+        *tei_endpoints(),
+        *reranker_endpoints(),
+        *hub_endpoints(),
+    ]
 
 
 class _Server(uvicorn.Server):
-    """A server that is stopped by whoever runs it, and drains first."""
+    """A server that is stopped by whoever runs it: it drains first, and raises no signal again."""
 
     def __init__(self, config: uvicorn.Config, answering: Answering) -> None:
         super().__init__(config)
         self._answering = answering
 
-    def handle_exit(self, sig: int, frame: Any) -> None:
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
         """The first signal lets what was accepted end, the second does not wait."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {each: signal.signal(each, self.handle_exit) for each in _SIGNALS}
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        """Asks to end; asked again, at once."""
         if self._answering.draining:
-            self.force_exit = True
+            self.should_exit = self.force_exit = True
         self._answering.draining = True
-        self.should_exit = True
 
 
 def bound(host: str, port: int) -> socket.socket:
@@ -117,10 +145,19 @@ async def _served(
         await asyncio.sleep(0.005)
     if server.started:
         ready(address_of(sock))
+    late: float | None = None
+    quiet = 0
     while not task.done():
         await asyncio.wait([task], timeout=_WATCH)
         if answering.scheduler.fatal is not None:
             server.should_exit = True
+        if answering.draining:
+            # Whoever comes now is told so, which is better than a connection that breaks; the
+            # socket closes when what was accepted has ended.
+            late = late or time.monotonic() + answering.limits.drain
+            quiet = 0 if answering.in_flight else quiet + 1
+            if quiet > _QUIET or time.monotonic() > late:
+                server.should_exit = True
     await task
 
 

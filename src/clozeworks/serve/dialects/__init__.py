@@ -1,0 +1,1 @@
+"""What clients of other servers say, and how they are answered: a file or folder a dialect."""

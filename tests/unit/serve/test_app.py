@@ -1,0 +1,269 @@
+"""What every request meets: names, limits, keys, errors as sentences, headers."""
+
+import hashlib
+import json
+import threading
+
+import numpy as np
+import pytest
+
+from clozeworks.serve.endpoint import Endpoint
+from clozeworks.serve.limits import Keys, ServerLimits
+from clozeworks.serve.models import ServedModel
+from clozeworks.serve.replies import NATIVE
+from clozeworks.tasks.task import command_name, task_classes
+
+EVERYTHING = ("spam", "pairs", "ner", "qa", "bert", "gpt2", "t5")
+
+
+@pytest.fixture(scope="module")
+def client(asking):
+    with asking(*EVERYTHING) as client:
+        yield client
+
+
+def wrong(response, status):
+    assert response.status_code == status, response.text
+    error = response.json()["error"]
+    assert error["status"] == status and error["request_id"] == response.headers["x-request-id"]
+    return error["message"]
+
+
+def same(found, expected):
+    """Equal but for rounding."""
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys()
+        found, expected = list(found.values()), list(expected.values())
+    if isinstance(expected, list):
+        assert len(found) == len(expected)
+        for pair in zip(found, expected, strict=True):
+            same(*pair)
+    elif isinstance(expected, float):
+        assert found == pytest.approx(expected, abs=1e-5)
+    else:
+        assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "ask", "inputs"),
+    [
+        ("spam", "classify", "the cat sat"),
+        ("pairs", "compare", {"first": "the cat", "second": "a dog"}),
+        ("ner", "tag", "the cat sat on the mat"),
+        ("qa", "answer", {"question": "who sat", "context": "the cat sat on the mat"}),
+    ],
+)
+def test_tasks_answer_as_in_python(client, language_models, name, ask, inputs):
+    model = language_models[name]
+    (expected,) = model.predict([inputs])
+    one = client.post(f"/v1/{ask}", json={"model": name, "inputs": inputs})
+    assert one.status_code == 200, one.text
+    found = one.json()
+    assert found["model"] == name and found["usage"]["input_tokens"] > 0
+    same(found["outputs"], json.loads(json.dumps(expected.to_dict(None))))
+    several = client.post(f"/v1/{ask}", json={"model": name, "inputs": [inputs, inputs]}).json()
+    assert len(several["outputs"]) == 2
+
+
+def test_every_task_has_an_endpoint_with_an_example(client):
+    description = client.get("/openapi.json").json()
+    for kind, task in task_classes().items():
+        assert f"/v1/{command_name(kind)}" in description["paths"], task
+    for path, operations in description["paths"].items():
+        for operation in operations.values():
+            assert operation["summary"] and "429" in operation["responses"], path
+    for schema in description["components"]["schemas"].values():
+        assert "$defs" not in schema
+
+
+def test_vectors_and_rankings(client, language_models):
+    bert = language_models["bert"]
+    found = client.post("/v1/embed", json={"model": "bert", "inputs": ["the cat", "a dog"]})
+    np.testing.assert_allclose(found.json()["outputs"], bert.embed(["the cat", "a dog"]), atol=1e-6)
+    body = {"model": "pairs", "query": "the cat", "documents": ["a dog", "the cat sat"], "top": 2}
+    ranked = client.post("/v1/rerank", json=body).json()["outputs"]
+    expected = language_models["pairs"].rerank("the cat", ["a dog", "the cat sat"])
+    assert [each["index"] for each in ranked] == [each.index for each in expected]
+    filled = client.post("/v1/fill", json={"inputs": "the [MASK] sat", "top": 2, "model": "bert"})
+    assert filled.json()["outputs"]["best"] == bert.fill("the [MASK] sat", top=2).best
+
+
+def test_a_stream_is_the_whole_text(client, language_models):
+    body = {"model": "gpt2", "inputs": "the cat", "max_new_tokens": 12}
+    whole = client.post("/v1/generate", json=body).json()["outputs"]
+    assert whole["text"] == language_models["gpt2"].generate("the cat", max_new_tokens=12).text
+    with client.stream("POST", "/v1/generate", json={**body, "stream": True}) as response:
+        assert response.headers["content-type"].startswith("text/event-stream")
+        lines = [line for line in response.iter_lines() if line]
+    events = [json.loads(line.removeprefix("data: ")) for line in lines]
+    assert "".join(each.get("text", "") for each in events) == whole["text"]
+    assert events[-2]["whole"] == whole
+    assert events[-1]["usage"]["output_tokens"] in (11, 12)
+    assert not client.answering.in_flight
+
+
+def test_names_of_models(client):
+    text = {"inputs": "the cat"}
+    assert wrong(client.post("/v1/embed", json=text), 404) == (
+        "model is missing; bert, gpt2, t5 could be meant; name one of them."
+    )
+    assert client.post("/v1/classify", json=text).json()["model"] == "spam"  # the only one
+    assert wrong(client.post("/v1/classify", json={**text, "model": "spamm"}), 404).endswith(
+        "Did you mean 'spam'?"
+    )
+    assert wrong(client.post("/v1/classify", json={**text, "model": "gpt2"}), 404) == (
+        "gpt2 cannot classify: it can embed, text-to-text, generate, score; spam can."
+    )
+
+
+def test_bodies_that_cannot_be_used(client):
+    post = client.post
+    assert "the request is not JSON" in wrong(post("/v1/embed", content=b"{"), 400)
+    assert "is not JSON" in wrong(post("/v1/embed", content=b'{"inputs": NaN}'), 400)
+    assert "is not JSON" in wrong(post("/v1/embed", content=b"[" * 100_000), 400)
+    assert "is not JSON" in wrong(post("/v1/embed", content=b'{"inputs": "\xff"}'), 400)
+    assert wrong(post("/v1/embed", json=["a"]), 422).startswith("the request must be a JSON object")
+    assert wrong(post("/v1/embed", json={"model": "bert"}), 422).startswith("inputs is missing;")
+    unknown = wrong(post("/v1/embed", json={"inputs": "a", "modle": "bert"}), 422)
+    assert unknown.startswith("modle is not a field of /v1/embed; known: model, inputs,")
+    blank = wrong(post("/v1/embed", json={"model": "bert", "inputs": ["the cat", ""]}), 422)
+    assert blank.startswith("text 2 is empty; a vector needs at least one word")
+    long = wrong(post("/v1/embed", json={"model": "bert", "inputs": "cat " * 3_000}), 422)
+    assert "tokens" in long
+    cut = post("/v1/embed", json={"model": "bert", "inputs": "cat " * 3_000, "truncate": True})
+    assert cut.status_code == 200 and cut.json()["usage"]["input_tokens"] == 512
+    setting = wrong(post("/v1/generate", json={"model": "gpt2", "inputs": "a", "top_kk": 3}), 422)
+    assert "top_kk" in setting and "top_k" in setting
+    prompt = {"model": "gpt2", "inputs": "the cat " * 100}
+    assert "has positions for 96" in wrong(post("/v1/generate", json=prompt), 422)
+    assert post("/nothing", json={}).status_code == 404
+    assert client.get("/v1/embed").status_code == 405
+
+
+def test_limits(asking):
+    limits = ServerLimits(body_bytes=500, inputs=3)
+    with asking("bert", limits=limits) as client:
+        large = client.post("/v1/embed", json={"inputs": "a" * 600})
+        assert wrong(large, 413) == ("the request is larger than 500 bytes; send less at a time.")
+
+        def parts():  # nobody says beforehand how much it is
+            for _ in range(100):
+                yield b"a" * 100
+
+        assert wrong(client.post("/v1/embed", content=parts()), 413).startswith("the request is")
+        many = client.post("/v1/embed", json={"inputs": ["a", "b", "c", "d"]})
+        assert wrong(many, 413) == (
+            "inputs has 4 entries, at most 3 are taken; send less at a time."
+        )
+
+
+def test_keys(asking, tmp_path):
+    path = tmp_path / "keys"
+    path.write_text(f"# two people\n{hashlib.sha256(b'secret').hexdigest()}\nkey: other # b\n")
+    with asking("bert", keys=Keys.read(path)) as client:
+        body = {"inputs": "the cat"}
+        refused = client.post("/v1/embed", json=body)
+        assert wrong(refused, 401).startswith("the key is missing or unknown")
+        assert refused.headers["www-authenticate"] == "Bearer"
+        for headers in (
+            {"authorization": "Bearer secret"},
+            {"authorization": "bearer other"},
+            {"authorization": "secret"},  # some clients leave the word out
+            {"x-api-key": "other"},
+        ):
+            assert client.post("/v1/embed", json=body, headers=headers).status_code == 200
+        for headers in ({"authorization": "Bearer wrong"}, {"authorization": "Basic secret"}):
+            assert client.post("/v1/embed", json=body, headers=headers).status_code == 401
+        assert client.get("/health").status_code == 200
+    path.write_text("not a hash\n")
+    with pytest.raises(Exception, match=r"keys, line 1: this is not a sha256"):
+        Keys.read(path)
+    path.write_text("\n")
+    with pytest.raises(Exception, match="holds no key; nobody could ask"):
+        Keys.read(path)
+
+
+def test_headers(asking):
+    with asking("bert", origins=("https://example.org",)) as client:
+        own = {"x-request-id": "mine-7", "origin": "https://example.org"}
+        response = client.post("/v1/embed", json={"inputs": "the cat"}, headers=own)
+        assert response.headers["x-request-id"] == "mine-7"
+        assert response.headers["access-control-allow-origin"] == "https://example.org"
+        for name in ("x-total-time", "x-queue-time", "x-inference-time"):
+            assert response.headers[name].isdigit()
+        assert response.headers["x-content-type-options"] == "nosniff"
+        assert "default-src 'none'" in response.headers["content-security-policy"]
+        other = {"x-request-id": "a\tb" * 99, "origin": "https://example.com"}
+        response = client.post("/v1/embed", json={"inputs": "the cat"}, headers=other)
+        assert len(response.headers["x-request-id"]) == 32
+        assert "access-control-allow-origin" not in response.headers
+
+
+def held(release):
+    """An endpoint that answers once it is allowed to."""
+
+    def answer(call, body):
+        release.wait(10)
+        return {}
+
+    return Endpoint(path="/hold", summary="waits", answer=answer, dialect=NATIVE)
+
+
+def test_no_more_than_can_be_answered_at_a_time(asking):
+    release = threading.Event()
+    limits = ServerLimits(requests=2)
+    with asking("bert", endpoints=[held(release)], limits=limits) as client:
+        threads = [threading.Thread(target=client.post, args=("/hold",)) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        while len(client.answering.in_flight) < 2:
+            assert any(thread.is_alive() for thread in threads)
+        refused = client.post("/hold", json={})
+        assert wrong(refused, 429).startswith("2 requests are being answered; ask again")
+        assert refused.headers["retry-after"] == "1"
+        client.answering.draining = True
+        assert "about to end" in wrong(client.post("/hold", json={}), 503)
+        assert client.get("/ready").status_code == 503
+        release.set()
+        for thread in threads:
+            thread.join()
+
+
+def test_what_is_nobodys_mistake_stays_in_the_log(asking, caplog):
+    def broken(call, body):
+        raise RuntimeError("a secret path")
+
+    endpoint = Endpoint(path="/broken", summary="fails", answer=broken, dialect=NATIVE)
+    with asking("bert", endpoints=[endpoint]) as client:
+        message = wrong(client.post("/broken", json={}), 500)
+        assert message.startswith("something went wrong inside the server; its log says what")
+        assert "secret" not in message
+    assert any(record.exc_info for record in caplog.records)
+
+
+def test_a_deadline(asking):
+    with asking("bert", limits=ServerLimits(timeout=0.0)) as client:
+        message = wrong(client.post("/v1/embed", json={"inputs": "the cat"}), 504)
+        assert message.startswith("the answer took longer than 0 s;")
+
+
+def test_a_model_that_could_not_be_loaded(asking):
+    broken = ServedModel("broken", unloadable="broken is not a model folder; name another.")
+    with asking("bert", served=[broken]) as client:
+        assert client.post("/v1/embed", json={"inputs": "the cat"}).status_code == 200
+        message = wrong(client.post("/v1/embed", json={"inputs": "a", "model": "broken"}), 404)
+        assert message == (
+            "broken could not be loaded: broken is not a model folder; name another."
+        )
+        assert client.get("/ready").json()["models"] == ["bert"]
+
+
+def test_metrics(asking):
+    with asking("bert") as client:
+        client.post("/v1/embed", json={"inputs": ["the cat", "a dog"]})
+        text = client.get("/metrics").text
+    assert 'clozeworks_requests_total{path="/v1/embed",status="200"} 1.0' in text
+    assert 'clozeworks_stage_seconds_count{stage="inference"} 1.0' in text
+    for name in ("queue_inputs", "batches_total", "batch_tokens_total", "in_flight"):
+        assert f"\nclozeworks_{name} " in text
+    assert 'clozeworks_tokens_total{direction="read"} 8.0' in text
