@@ -1,14 +1,21 @@
-"""Where a command computes, and in which number type."""
+"""Where a command computes: here, in which number type, or on a server."""
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from clozeworks.errors import SettingError
+from clozeworks.serve.client.addresses import is_address
+
 if TYPE_CHECKING:
     from clozeworks.language_model.model import LanguageModel
+    from clozeworks.serve.client.remote_model import RemoteModel
 
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
+KEY = "CLOZEWORKS_KEY"
+"""The environment variable that holds the key of a server."""
 
 
 @Parameter(name="*")
@@ -36,3 +43,20 @@ class ComputingOptions:
 
         dtype = usual if self.dtype == "auto" else self.dtype
         return load(model, device=self.device, dtype=dtype)
+
+    def open(self, model: str) -> "LanguageModel | RemoteModel":
+        """Loads a model, or connects to the server where it is, for commands that only ask.
+
+        Args:
+            model: A model folder or hub name; or `http://HOST:PORT`, with `#NAME` for one of
+                several models. The key is that of the environment variable `CLOZEWORKS_KEY`.
+        """
+        if not is_address(model):
+            return self.load(model)
+        for name in ("device", "dtype"):
+            if (value := getattr(self, name)) != "auto":
+                rule = "the model is asked on a server, which decided it"
+                raise SettingError(f"--{name}", value, rule, "leave it out")
+        from clozeworks.serve.client.remote_model import connect
+
+        return connect(model, key=os.environ.get(KEY) or None)

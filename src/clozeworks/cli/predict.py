@@ -3,7 +3,7 @@
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from clozeworks.data.labelled.items import Item
     from clozeworks.display.progress import ProgressBar
     from clozeworks.language_model.model import LanguageModel
+    from clozeworks.serve.client.remote_model import RemoteModel
 
 
 @Parameter(name="*")
@@ -102,7 +103,7 @@ class Options(ReadingOptions):
 
 
 def answer_all(
-    loaded: "LanguageModel",
+    loaded: "LanguageModel | RemoteModel",
     task: "AnyTask",
     inputs: "InputItems",
     bad: "BadRows",
@@ -110,11 +111,13 @@ def answer_all(
     *,
     top: int | None = None,
     change: Callable[[Any], Any] | None = None,
+    asked: Mapping[str, Any] | None = None,
 ) -> None:
     """Predicts items chunk by chunk; each chunk is written before the next is read.
 
     Whoever stops it keeps the predictions that are written. Each is changed by `change` first; so
-    many labels or candidates as `top` says are shown, and a JSON object holds.
+    many labels or candidates as `top` says are shown, and a JSON object holds. `asked` are options
+    that a server is told.
     """
     from clozeworks.display.highlight import show, terminal
     from clozeworks.display.progress import ProgressBar
@@ -129,7 +132,8 @@ def answer_all(
     begin = time.monotonic()
 
     def answered(items: "Sequence[Item]", progress: Any = None) -> list[Any]:
-        answers = loaded.predict(items, task, batch_tokens=options.batch_tokens, progress=progress)
+        how: dict[str, Any] = {"batch_tokens": options.batch_tokens, "progress": progress}
+        answers = loaded.predict(items, task, **how, **(asked or {}))
         return answers if change is None else list(map(change, answers))
 
     def again(items: "Sequence[Item]") -> list[Any]:
@@ -238,7 +242,7 @@ class EarlierAnswers:
         self,
         out: Path | None,
         again: "Callable[[Sequence[Item]], list[Any]]",
-        loaded: "LanguageModel",
+        loaded: "LanguageModel | RemoteModel",
     ) -> None:
         self.count = 0
         self._out = out
@@ -259,13 +263,19 @@ class EarlierAnswers:
                 raise other_input(self._out, number, item.source_location)
         if lines and not self.count:
             first = list(map(json.loads, lines[:CHECKED]))
-            close = 1e-4 if self._loaded.dtype.itemsize >= 4 else 0.02
+            close = 1e-4 if is_exact(self._loaded) else 0.02
             found = json.loads(as_json(self._again(items[: len(first)])))
             same = [_alike(old, new, close) for old, new in zip(first, found, strict=True)]
             check_same_model(self._out, same, self._loaded.name)
         file.writelines(lines)
         self.count += len(lines)
         return items[len(lines) :]
+
+
+def is_exact(loaded: "LanguageModel | RemoteModel") -> bool:
+    """Whether a model computes in so many digits that it says the same again; not known afar."""
+    dtype = getattr(loaded, "dtype", None)
+    return dtype is not None and dtype.itemsize >= 4
 
 
 def _alike(left: Any, right: Any, close: float) -> bool:

@@ -23,10 +23,12 @@ from clozeworks.cli.outputs import (
 from clozeworks.wording import counted
 
 if TYPE_CHECKING:
+    from clozeworks.checkpoints.sentence import Prompts
     from clozeworks.data.files.texts import Texts
     from clozeworks.data.files.vectors import VectorWriter
     from clozeworks.inference.embed import Vectors
     from clozeworks.language_model.model import LanguageModel
+    from clozeworks.serve.client.remote_model import RemoteModel
 
 app = App(name="clozeworks embed", help_format="plaintext", version_flags=[])
 # Vectors that are written before a signal is heeded.
@@ -55,7 +57,8 @@ def embed(
     """Turn texts into vectors.
 
     Args:
-        model: A model folder or hub name.
+        model: A model folder or hub name; or the address of a server, http://HOST:PORT, with #NAME
+            for one of its models.
         source: A text, a file (.txt with one text per line, .csv, .tsv, .json, .jsonl, .parquet;
             compressed or not), or - for the lines of standard input.
         out: The output file: .npy, .jsonl or .parquet; it appears when it is complete. What is done
@@ -85,7 +88,7 @@ def embed(
     if resume:
         check_resume(out)
     texts = (reading or TextOptions()).open(source)
-    loaded = (computing or ComputingOptions()).load(model)
+    loaded = (computing or ComputingOptions()).open(model)
     modes = None if pooling is None else [mode.strip() for mode in pooling.split(",")]
     work = _Work(loaded, texts, out, overwrite, resume)
     work.run(
@@ -98,17 +101,29 @@ def embed(
         batch_tokens=batch_tokens,
     )
     print_notes(texts.late_notes())
-    how = str(loaded.pooling) if modes is None else f"{' + '.join(modes)} pooling (as asked)"
+    pooled, prompts = _stated(loaded)
+    how = pooled if modes is None else f"{' + '.join(modes)} pooling (as asked)"
     if normalize is not None:
         how += "; scaled to length 1 (as asked)" if normalize else "; not scaled (as asked)"
     if truncate_dim is not None:
         how += f"; the first {truncate_dim:,} dimensions (as asked)"
     print(f"Pooling: {how}.", file=sys.stderr)
-    if before := loaded.prompts.find(prompt):
+    if before := prompts.find(prompt):
         print(f"Prompt: {before}.", file=sys.stderr)
     print(work.closing(), file=sys.stderr)
     if out is not None and out.suffix == ".npy":
         print(f"Read them with: numpy.load({str(out)!r})", file=sys.stderr)
+
+
+def _stated(loaded: "LanguageModel | RemoteModel") -> "tuple[str, Prompts]":
+    """The pooling of a model in words, and its prompts."""
+    from clozeworks.checkpoints.sentence import Prompts
+    from clozeworks.serve.client.remote_model import RemoteModel
+
+    if not isinstance(loaded, RemoteModel):
+        return str(loaded.pooling), loaded.prompts
+    described = loaded.described("embed")
+    return described.pooling, Prompts(described.prompts, described.default_prompt)
 
 
 class _Work:
@@ -116,7 +131,7 @@ class _Work:
 
     def __init__(
         self,
-        loaded: "LanguageModel",
+        loaded: "LanguageModel | RemoteModel",
         texts: OpenTexts,
         out: Path | None,
         overwrite: bool,
@@ -213,9 +228,11 @@ class _Work:
         """Computes the first vectors again, to see that they are those of this model."""
         import numpy as np
 
+        from clozeworks.cli.predict import is_exact
+
         assert self.out is not None
         count = len(vectors)
-        close = 1e-3 if self.loaded.dtype.itemsize >= 4 else 0.05
+        close = 1e-3 if is_exact(self.loaded) else 0.05
         now = self.loaded.embed(
             chunk.texts[:count], source_locations=chunk.source_locations[:count], **how
         )

@@ -33,7 +33,8 @@ def fill(
 
     Args:
         model: A model folder or hub name with a masked-language-model head, or an encoder-decoder
-            such as T5, which writes any number of words into a gap.
+            such as T5, which writes any number of words into a gap; or the address of a server,
+            http://HOST:PORT, with #NAME for one of its models.
         source: A text with [MASK], or the model's own mask token or sentinels, at every gap; a file
             of such texts (.txt with one text per line, .csv, .tsv, .json, .jsonl, .parquet;
             compressed or not); or - for the lines of standard input.
@@ -49,7 +50,7 @@ def fill(
         check_unused("the inputs are several texts, not a file", reading)
     opened = None if more else reading.open(source)
     allowed = None if words is None else [word.strip() for word in words.split(",") if word.strip()]
-    loaded = (computing or ComputingOptions()).load(model)
+    loaded = (computing or ComputingOptions()).open(model)
     if opened is None:
         _print(loaded.fill([source, *more], top=top, words=allowed), json_lines)
         return

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import IO, TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import IO, TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol
 
 from cyclopts import App, Parameter
 
@@ -20,8 +20,8 @@ from clozeworks.wording import as_json, counted
 if TYPE_CHECKING:
     from clozeworks.data.labelled.bad_rows import BadRows
     from clozeworks.generate.settings import Generation
-    from clozeworks.inference.generate import TextWriter
     from clozeworks.inference.streaming import StreamChunk, WrittenText
+    from clozeworks.serve.client.remote_model import RemoteModel
 
 app = App(name="clozeworks generate", help_format="plaintext", version_flags=[])
 # An option that may be given several times.
@@ -129,7 +129,8 @@ def generate(
     each as if it were alone. Ctrl-C keeps what was generated.
 
     Args:
-        model: A model folder or hub name with a decoder and its language-model head.
+        model: A model folder or hub name with a decoder and its language-model head; or the address
+            of a server, http://HOST:PORT, with #NAME for one of its models.
         source: A prompt, a file (.txt one prompt per line, .csv, .tsv, .jsonl, .json, .parquet;
             compressed or not), or - for the lines of standard input.
         more: Further prompts.
@@ -149,10 +150,16 @@ def generate(
         rule = "text for people shows no alternatives"
         raise SettingError("top_logprobs", chosen.top_logprobs, rule, "add --json, or leave it out")
 
-    loaded = (computing or ComputingOptions()).load(model)
-    writer = loaded.writer(chat=chat)  # complains if the model cannot
-    if chat and not loaded.tokenizer.has_chat_template:
-        print("The tokenizer has no chat template; a plain one is used.", file=sys.stderr)
+    loaded = (computing or ComputingOptions()).open(model)
+    from clozeworks.serve.client.remote_model import RemoteModel
+
+    writer: TextStreams
+    if isinstance(loaded, RemoteModel):
+        writer = RemoteWriter(loaded, chat=chat)
+    else:
+        writer = loaded.writer(chat=chat)  # complains if the model cannot
+        if chat and not loaded.tokenizer.has_chat_template:
+            print("The tokenizer has no chat template; a plain one is used.", file=sys.stderr)
     # All of them: an error in the last one is to be known before the first one is answered.
     read = list(prompts)
     if not read:
@@ -193,6 +200,41 @@ def _prompts(
     print_notes([*filter(None, [inputs.found]), *bad.notes.found])
     items = (item for chunk in inputs.chunks for item in chunk)
     return (getattr(item, "text", "") for item in items), not inputs.direct, bad
+
+
+class TextStreams(Protocol):
+    """Writes texts as they come, here or on a server."""
+
+    def check(self, prompts: Sequence[str], settings: "Generation") -> None:
+        """Complains about prompts and settings that cannot be, before the first text comes."""
+
+    def stream(
+        self, prompts: Sequence[str], settings: "Generation", *, first: int = 1
+    ) -> "Iterator[StreamChunk]":
+        """Text as it is generated; messages number the prompts from `first`."""
+
+
+@dataclass(frozen=True)
+class RemoteWriter:
+    """Texts that a server writes."""
+
+    model: "RemoteModel"
+    chat: bool
+
+    def check(self, prompts: Sequence[str], settings: "Generation") -> None:
+        """The server checks them itself, as it gets them."""
+
+    def stream(
+        self, prompts: Sequence[str], settings: "Generation", *, first: int = 1
+    ) -> "Iterator[StreamChunk]":
+        """Text as it comes."""
+        from clozeworks.errors import InputError
+        from clozeworks.serve.client.calls import relocated
+
+        try:
+            yield from self.model.stream(prompts, settings=settings, chat=self.chat)
+        except InputError as error:
+            raise InputError(relocated(str(error), first - 1, None)) from error
 
 
 class _Totals:
@@ -238,7 +280,7 @@ class _Totals:
 
 
 def _stream(
-    writer: "TextWriter",
+    writer: "TextStreams",
     prompt: str,
     settings: "Generation",
     totals: _Totals,
@@ -258,7 +300,7 @@ def _stream(
 
 
 def _write_all(
-    writer: "TextWriter",
+    writer: "TextStreams",
     prompts: Sequence[str],
     settings: "Generation",
     totals: _Totals,

@@ -13,6 +13,7 @@ from clozeworks.cli.computing import ComputingOptions
 from clozeworks.cli.items import names_of_texts
 from clozeworks.cli.predict import Options, answer_all
 from clozeworks.errors import InputError
+from clozeworks.serve.client.addresses import is_address
 from clozeworks.wording import counted
 
 if TYPE_CHECKING:
@@ -87,7 +88,8 @@ def _help(task: "type[Task[Any, Any]]") -> str:
     return f"""{task.description}
 
     Args:
-        model: A model folder or hub name that can do it ({task.architecture}).
+        model: A model folder or hub name that can do it ({task.architecture}); or the address of
+            a server, http://HOST:PORT, with #NAME for one of its models.
         inputs: {texts.capitalize()}; or a file ({suffixes}; compressed or not); or - for the lines
             of standard input{between}.
         options: How items are read and answers written.
@@ -123,6 +125,9 @@ def _predict(
         last = whole_text(last, options.file_format()) if item.shares_text else last
         items, bad = one_item((*first, last), item), BadRows()
 
-    loaded = computing.load(model)
+    loaded = computing.open(model)
     task, change = loaded.task_for(kind).configured(**chosen)
+    if is_address(model):  # the server does what the options say
+        answer_all(loaded, task, items, bad, options, top=top, asked=chosen)
+        return
     answer_all(loaded, task, items, bad, options, top=top, change=change)

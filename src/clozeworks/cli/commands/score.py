@@ -40,7 +40,8 @@ def score(
     Texts that are longer than the model's limit are read through overlapping windows.
 
     Args:
-        model: A model folder or hub name of a decoder or encoder-decoder with its head.
+        model: A model folder or hub name of a decoder or encoder-decoder with its head; or the
+            address of a server, http://HOST:PORT, with #NAME for one of its models.
         source: A text, a file (.txt with one text per line, .csv, .tsv, .json, .jsonl, .parquet;
             compressed or not), or - for the lines of standard input.
         continuations: The texts to score, each after one of the texts: a text, or a file with as
@@ -70,7 +71,7 @@ def score(
     from clozeworks.display.progress import ProgressBar
     from clozeworks.inference.likelihood import perplexity_of
 
-    loaded = (computing or ComputingOptions()).load(model)
+    loaded = (computing or ComputingOptions()).open(model)
     number = count = long = 0
     total = 0.0
     unread: list[int] = []  # only those that are not 0
@@ -97,7 +98,11 @@ def score(
             long += sum(each.windows > 1 for each in scores)
             unread += filter(None, (each.unread for each in scores))
     print_notes(texts.late_notes())
-    report_unread(unread, max_length or loaded.max_length)
+    if any(unread):
+        from clozeworks.serve.client.remote_model import RemoteModel
+
+        known = loaded.described("score") if isinstance(loaded, RemoteModel) else loaded
+        report_unread(unread, max_length or known.max_length)
     windows = f"; {counted(long, 'text')} read through several windows" if long else ""
     print(
         f"{counted(number, 'text')}, {counted(count, 'token')}: perplexity "

@@ -36,7 +36,8 @@ def rerank(
     cut. Documents of equal scores stay in order.
 
     Args:
-        model: A model folder or hub name: a cross-encoder, or one that compares two texts.
+        model: A model folder or hub name: a cross-encoder, or one that compares two texts; or the
+            address of a server, http://HOST:PORT, with #NAME for one of its models.
         query: The query. Without documents: a file whose rows have a query and a document each;
             every row is scored, and the rows stay in order.
         documents: Files with a document in each row or line (.txt, .csv, .tsv, .json, .jsonl,
@@ -56,14 +57,14 @@ def rerank(
             rule = "every row of a file is scored, and there is no order"
             raise SettingError("--top", top, rule, "leave it out, or give a query and documents")
         items, bad = options.open(query, RerankItem)
-        loaded = computing.load(model)
+        loaded = computing.open(model)
         answer_all(loaded, loaded.task_for(Rerank), items, bad, options)
         return
     if options.resume:
         rule = "documents are put in order when all are scored"
         raise SettingError("--resume", SET, rule, "leave it out")
     found = _documents(documents, options)
-    ranking = computing.load(model).rerank(
+    ranking = computing.open(model).rerank(
         query, [item.texts[0] for item in found], top=top, batch_tokens=options.batch_tokens
     )
     readable = options.json_lines is False or (

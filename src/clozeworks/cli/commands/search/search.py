@@ -1,13 +1,14 @@
 """`clozeworks search`: find the texts of an index that fit a query."""
 
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
 from clozeworks.cli.computing import ComputingOptions
 from clozeworks.cli.inputs import TextOptions, check_minimum
+from clozeworks.errors import SettingError
+from clozeworks.serve.client.addresses import is_address
 from clozeworks.wording import as_json, shortened, visible
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ _SHOWN = 300
 
 @app.default
 def search(
-    index: Path,
+    index: str,
     query: str,
     /,
     *,
@@ -39,7 +40,8 @@ def search(
     Of a long text the passage that fits best is shown. Equal scores are sorted by id.
 
     Args:
-        index: The folder of the index.
+        index: The folder of the index; or the address of a server, http://HOST:PORT, with #NAME for
+            one of its indexes.
         query: A query, a file of queries (.txt with one per line, .csv, .tsv, .json, .jsonl,
             .parquet), or - for the lines of standard input.
         top: How many texts are shown.
@@ -55,28 +57,37 @@ def search(
         reading: How queries are read.
         computing: Where the model computes.
     """
-    from clozeworks.jobs.search.index import Index
-
     check_minimum(1, top=top)
-    opened = Index.open(index)
-    texts = (reading or TextOptions()).read(query)
     computing = computing or ComputingOptions()
-    if by != "words":
-        name = model or opened.store.state.model.name
-        opened = Index.open(index, computing.load(name))
-    if not opened.store.state.complete:
-        print(
-            f"{index} is not complete: it holds {len(opened):,} documents so far; the command that "
-            "built it goes on.",
-            file=sys.stderr,
-        )
+    opened: Any
+    reranker: Any = rerank
+    if is_address(index):
+        if model is not None:
+            rule = "a server has loaded the model of its index"
+            raise SettingError("--model", model, rule, "leave it out")
+        texts = (reading or TextOptions()).read(query)
+        opened = computing.open(index)
+    else:
+        from clozeworks.jobs.search.index import Index
+
+        opened = Index.open(index)
+        texts = (reading or TextOptions()).read(query)
+        if by != "words":
+            opened = Index.open(index, computing.load(model or opened.store.state.model.name))
+        if not opened.store.state.complete:
+            print(
+                f"{index} is not complete: it holds {len(opened):,} documents so far; the command "
+                "that built it goes on.",
+                file=sys.stderr,
+            )
+        reranker = None if rerank is None else computing.load(rerank)
     typed = len(texts) == 1 and texts.source_locations[0] == "the text"
     found = opened.search(
         texts.texts,
         top=top,
         by=by,
         where=where or None,
-        rerank=None if rerank is None else computing.load(rerank),
+        rerank=reranker,
         exact=exact,
         source_locations=["the query"] if typed else texts.source_locations,
     )
