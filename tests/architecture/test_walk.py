@@ -11,6 +11,7 @@ WALK = (ROOT / "docs" / "walk.md").read_text(encoding="utf-8")
 CODE = re.compile(r"`([^`]+)`")
 NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)?(?<!\.json)")
 # Words in code type that are not defined by us, or belong to no file.
+FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 NOT_OURS = {"scaled_dot_product_attention", "hide", "Trainer", "Classified"}
 
 
@@ -32,10 +33,10 @@ def defined(path):
     """Functions, classes, methods, fields and constants of a file; methods as Class.method."""
     names = set()
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+        if isinstance(node, ast.ClassDef | FUNCTIONS):
             names.add(node.name)
         for inner in node.body if isinstance(node, ast.ClassDef) else []:
-            if isinstance(inner, ast.FunctionDef):
+            if isinstance(inner, FUNCTIONS):
                 names.add(f"{node.name}.{inner.name}")
             if isinstance(inner, ast.AnnAssign):
                 names.add(f"{node.name}.{inner.target.id}")
