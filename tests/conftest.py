@@ -136,9 +136,10 @@ def serving() -> Callable[..., AbstractContextManager[str]]:
     from threading import Thread
 
     from clozeworks.serve.app import Answering
+    from clozeworks.serve.application import all_endpoints
     from clozeworks.serve.models import ServedModel, ServedModels
     from clozeworks.serve.scheduler import Scheduler
-    from clozeworks.serve.server import all_endpoints, run
+    from clozeworks.serve.server import run
 
     @contextmanager
     def served(models, indexes=None, **settings) -> Iterator[str]:

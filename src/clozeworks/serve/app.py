@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -88,17 +89,15 @@ class Answering:
 
         @asynccontextmanager
         async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-            yield
+            with self.scheduler.running():
+                yield
             self._threads.shutdown(wait=False, cancel_futures=True)
 
         app = FastAPI(
             title="Clozeworks", openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan
         )
-        by_path: dict[str, list[str]] = defaultdict(list)
-        for method, path in self._paths:
-            by_path[path].append(method)
-        for path, methods in by_path.items():
-            app.router.add_route(path, self.handle, methods=methods)
+        for (method, path), candidates in self._paths.items():
+            app.router.add_route(path, partial(self.handle, candidates), methods=[method])
         app.router.add_route("/health", self._health, methods=["GET"])
         app.router.add_route("/ready", self._ready, methods=["GET"])
         app.router.add_route("/metrics", self._metrics, methods=["GET"])
@@ -108,15 +107,19 @@ class Answering:
 
     # One request.
 
-    async def handle(self, request: Request) -> Response:
-        """Answers a request in the words of its dialect."""
+    async def handle(self, candidates: Sequence[Endpoint], request: Request) -> Response:
+        """Answers a request in the words of its dialect.
+
+        Args:
+            candidates: The endpoints of its path; the first that fits the body answers.
+            request: The request.
+        """
         begin = time.monotonic()
         work = Work(seconds=self.limits.timeout)
         identity = _identity(request.headers.get("x-request-id"))
-        candidates = self._paths[request.method, request.url.path]
         endpoint, status = candidates[0], 200
         response: Response | None = None
-        call = Call(self.models, work, identity)
+        call = Call(self.models, work, identity, limits=vars(self.limits))
         try:
             self._admit(request, endpoint)
             self.in_flight.add(work)

@@ -10,7 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from clozeworks.errors import ClozeworksError, InputError
+from clozeworks.jobs.search.index import Index
 from clozeworks.language_model import LanguageModel, load
+from clozeworks.search.state import is_index
 from clozeworks.serve.models import SearchIndex, ServedModel
 
 # Where published folders state the widths that their vectors may be cut to.
@@ -30,7 +32,7 @@ def served_models(
     One that cannot be loaded says so when it is asked; the others are served.
 
     Args:
-        sources: For each name a model, its folder or hub name, or an index.
+        sources: For each name a model or index, or its folder; of models also a hub name.
         device: Where models compute, and
         dtype: in which number type; as for `cw.load`.
         truncate_dims: For each name the widths that its vectors may be cut to, beside those that
@@ -45,7 +47,11 @@ def served_models(
             found.append(ServedModel(name, source))
         elif isinstance(source, str | Path):
             try:
-                found.append(ServedModel(name, load(source, device=device, dtype=dtype)))
+                if is_index(Path(source)):
+                    opened: Any = Index.open(source)
+                    found.append(ServedModel(name, index=opened))
+                else:
+                    found.append(ServedModel(name, load(source, device=device, dtype=dtype)))
             except ClozeworksError as error:
                 found.append(ServedModel(name, unloadable=str(error)))
         else:

@@ -106,6 +106,18 @@ class Scheduler:
         self._pool.close()
 
     @contextmanager
+    def running(self) -> Iterator[None]:
+        """Computes within the block; whoever has it compute already goes on."""
+        if self._thread.is_alive():
+            yield
+            return
+        self.start()
+        try:
+            yield
+        finally:
+            self.stop()
+
+    @contextmanager
     def _admitted(self, tokens: int) -> Iterator[None]:
         """Takes work in hand.
 

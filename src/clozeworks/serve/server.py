@@ -16,13 +16,6 @@ import uvicorn
 
 from clozeworks.errors import ClozeworksError, InputError
 from clozeworks.serve.app import Answering
-from clozeworks.serve.dialects.hub_inference import hub_endpoints
-from clozeworks.serve.dialects.openai import openai_endpoints
-from clozeworks.serve.dialects.rerankers import reranker_endpoints
-from clozeworks.serve.dialects.tei import tei_endpoints
-from clozeworks.serve.dialects.zero_shot import zero_shot_endpoints
-from clozeworks.serve.endpoint import Endpoint
-from clozeworks.serve.native import native_endpoints
 
 LOOPBACK = "127.0.0.1"
 # How often it is looked whether the server shall end, and how often it must then be idle.
@@ -32,18 +25,6 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 class SchedulerFailed(ClozeworksError):  # noqa: N818 (the name is the sentence)
     """The thread that computes ended; a server without it is of no use."""
-
-
-def all_endpoints() -> list[Endpoint]:
-    """Everything that can be asked, in every dialect; where paths clash, the first that fits."""
-    return [
-        *native_endpoints(),
-        *zero_shot_endpoints(),
-        *openai_endpoints(),
-        *tei_endpoints(),
-        *reranker_endpoints(),
-        *hub_endpoints(),
-    ]
 
 
 class _Server(uvicorn.Server):
@@ -80,7 +61,8 @@ def bound(host: str, port: int) -> socket.socket:
         InputError: If the address cannot be had.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM)
+    # Trap: asyncio turns off the delay of small packets only where the protocol is stated.
+    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.bind((host, port))

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 
@@ -82,12 +82,10 @@ def serve(
         ) from error
     import sys
 
-    from clozeworks.serve.app import Answering
+    from clozeworks.serve.application import answering
     from clozeworks.serve.limits import Keys, ServerLimits
-    from clozeworks.serve.loading import served_models, warm_up
-    from clozeworks.serve.models import ServedModels
-    from clozeworks.serve.scheduler import Scheduler
-    from clozeworks.serve.server import all_endpoints, log_to, run
+    from clozeworks.serve.loading import served_models
+    from clozeworks.serve.server import log_to, run
 
     check_minimum(1, tokens=options.tokens, requests=options.requests, inputs=options.inputs)
     check_minimum(1, body_mb=options.body_mb)
@@ -115,16 +113,7 @@ def serve(
             f"Anybody who reaches {host} can ask; --keys FILE lets only those ask who have a key.",
             file=sys.stderr,
         )
-    warm_up(served)
-    answering = Answering(
-        ServedModels(served),
-        Scheduler(most_tokens=options.tokens),
-        all_endpoints(),
-        limits=limits,
-        keys=keys,
-        origins=options.cors,
-        log_texts=options.log_texts,
-    )
+    server = answering(served, limits, keys, options.cors, log_texts=options.log_texts)
     log_to()
 
     def ready(address: str) -> None:
@@ -132,16 +121,13 @@ def serve(
         first = next(each for each in served if not each.unloadable)
         print(f"Try it: {_example(first, address)}", file=sys.stderr, flush=True)
 
-    run(answering, host, port, ready=ready)
+    run(server, host, port, ready=ready)
     print("Stopped; everything that was accepted was answered.", file=sys.stderr)
 
 
-def _named(models: tuple[str, ...]) -> dict[str, Any]:
-    """Each model by its name: as given, or the last part of its folder that says something."""
-    from clozeworks.jobs.search.index import Index
-    from clozeworks.search.state import is_index
-
-    found: dict[str, Any] = {}
+def _named(models: tuple[str, ...]) -> dict[str, str]:
+    """Each folder by its name: as given, or the last part of the folder that says something."""
+    found: dict[str, str] = {}
     for each in models:
         name, equals, folder = each.partition("=")
         if not equals or Path(each).exists():
@@ -155,7 +141,7 @@ def _named(models: tuple[str, ...]) -> dict[str, Any]:
             raise InputError(
                 f"{name} names two models; give one of them another name: NAME={folder}."
             )
-        found[name] = Index.open(path) if is_index(path) else folder
+        found[name] = folder
     return found
 
 
