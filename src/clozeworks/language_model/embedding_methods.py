@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, Unpack, overload
 
 import numpy as np
@@ -14,6 +15,7 @@ from clozeworks.core.heads.sentence_vectors import (
     SentenceVectorsModule,
 )
 from clozeworks.core.heads.token_weights import inverse_document_frequencies
+from clozeworks.core.layers.embeddings import Embeddings
 from clozeworks.data.chunks import CHUNK_ITEMS, in_chunks
 from clozeworks.data.files.texts import SourceLocations
 from clozeworks.data.labelled.in_memory import listed_texts
@@ -24,6 +26,19 @@ from clozeworks.inference.loop import BatchKeywords
 from clozeworks.inference.similarity import Similarity, similarity
 from clozeworks.language_model.batching import batch_options
 from clozeworks.language_model.loaded import LoadedCheckpoint
+
+
+@lru_cache(maxsize=64)
+def _without_weights(
+    chain: SentenceVectors,
+    width: int,
+    embeddings: Embeddings,
+    normalize: bool,
+    truncate_dim: int | None,
+) -> SentenceVectorsModule:
+    """A chain that every call may share: making modules takes longer than short texts do."""
+    made = chain.build(width, embeddings)
+    return made.changed(normalize=normalize, truncate_dim=truncate_dim)
 
 
 class EmbedKeywords(BatchKeywords, total=False):
@@ -114,6 +129,7 @@ class EmbeddingMethods(LoadedCheckpoint):
         own, stated = self.model.sentence, self.pooling
         asked = (pooling,) if isinstance(pooling, str) else pooling
         chain = SentenceVectors(modes=stated.modes if asked is None else tuple(asked))
+        scaled = stated.normalize if normalize is None else normalize
         if own is not None and asked is None:
             base = own
         elif own is not None and chain.modes == stated.modes:
@@ -122,8 +138,8 @@ class EmbeddingMethods(LoadedCheckpoint):
             rule = f"{self.name} has no weights for it"
             raise SettingError("pooling", chain.modes[0], rule, "use one without weights")
         else:
-            base = chain.build(self.blueprint.width, self.blueprint.embeddings)
-        scaled = stated.normalize if normalize is None else normalize
+            plan = self.blueprint
+            return _without_weights(chain, plan.width, plan.embeddings, scaled, truncate_dim)
         return base.changed(normalize=scaled, truncate_dim=truncate_dim)
 
     def embed_chunks(

@@ -31,7 +31,8 @@ def drawn(*shape):
 @pytest.mark.parametrize("tokens", [16, 17, 100, 1025])
 @pytest.mark.parametrize(("inputs", "outputs"), [(1, 7), (64, 64), (130, 33), (384, 1000)])
 @pytest.mark.parametrize("bias", [True, False])
-def test_both_kernels_give_the_same_numbers(calls, tokens, inputs, outputs, bias):
+def test_both_kernels_give_the_same_numbers(calls, tokens, inputs, outputs, bias, monkeypatch):
+    monkeypatch.setattr(linear, "_LEAST_PRODUCTS", 0)
     x, part = drawn(tokens, inputs), LinearLayer(inputs, outputs, bias=bias)
     with torch.inference_mode():
         found = part(x)
@@ -43,7 +44,8 @@ def test_both_kernels_give_the_same_numbers(calls, tokens, inputs, outputs, bias
     torch.testing.assert_close(strided, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_training_has_the_bits_of_torch(calls):
+def test_training_has_the_bits_of_torch(calls, monkeypatch):
+    monkeypatch.setattr(linear, "_LEAST_PRODUCTS", 0)
     part, x = LinearLayer(48, 24), drawn(40, 48)
     assert part(x).equal(F.linear(x, part.weight, part.bias))
     part(x).sum().backward()
@@ -55,7 +57,8 @@ def test_training_has_the_bits_of_torch(calls):
 @pytest.mark.parametrize(
     "case", ["few tokens", "none", "bfloat16", "float64", "autocast", "rows of rows"]
 )
-def test_what_the_kernel_is_not_for_is_left_to_torch(calls, case):
+def test_what_the_kernel_is_not_for_is_left_to_torch(calls, case, monkeypatch):
+    monkeypatch.setattr(linear, "_LEAST_PRODUCTS", 16 * 48 * 24)
     part, x = LinearLayer(48, 24), drawn(40, 48)
     if case in ("bfloat16", "float64"):
         part, x = part.to(getattr(torch, case)), x.to(getattr(torch, case))

@@ -71,10 +71,16 @@ def test_no_batch_ends_while_the_next_text_would_fit(lengths, budget):
 
 
 def test_workers_get_equal_shares():
-    lengths = [10] * 31
-    assert [len(batch) for batch in by_budget(lengths, 100)] == [10, 10, 10, 1]
-    assert [len(batch) for batch in by_budget(lengths, 100, workers=4)] == [8, 8, 8, 7]
-    assert [len(batch) for batch in by_budget(lengths, 100, workers=3)] == [6, 6, 6, 6, 6, 1]
+    lengths = [20] * 31
+    assert [len(batch) for batch in by_budget(lengths, 200)] == [10, 10, 10, 1]
+    assert [len(batch) for batch in by_budget(lengths, 200, workers=4)] == [8, 8, 8, 7]
+    assert [len(batch) for batch in by_budget(lengths, 200, workers=3)] == [6, 6, 6, 6, 6, 1]
+
+
+def test_few_tokens_are_not_split():
+    assert by_budget([10] * 8, 1024, workers=2) == [[*range(8)]]
+    assert [len(batch) for batch in by_budget([10] * 20, 1024, workers=2)] == [10, 10]
+    assert [len(batch) for batch in by_budget([10] * 20, 1024, workers=4)] == [10, 10]
 
 
 @given(lengths_of_texts, budgets, st.integers(min_value=2, max_value=5))
@@ -85,7 +91,7 @@ def test_workers_change_neither_budget_nor_order(lengths, budget, workers):
     order = [index for batch in batches for index in batch]
     keys = [(-lengths[index], index) for index in order]
     assert keys == sorted(keys) and len(order) == len(lengths)
-    assert len(batches) <= -(-len(by_budget(lengths, budget)) // workers) * workers
+    assert len(batches) < len(by_budget(lengths, budget)) + workers
 
 
 def test_a_budget_below_one_is_an_error():

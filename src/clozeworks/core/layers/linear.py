@@ -14,8 +14,8 @@ from functools import cache
 import torch
 from torch import Tensor, nn
 
-# With fewer tokens than this the kernel takes longer to begin than it saves.
-_LEAST_TOKENS = 16
+# With fewer multiplications than this the kernel takes longer to begin than it saves.
+_LEAST_PRODUCTS = 1 << 20
 
 
 class LinearLayer(nn.Linear):
@@ -23,7 +23,8 @@ class LinearLayer(nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         """Tokens (N, I) to tokens (N, O)."""
-        if len(x) >= _LEAST_TOKENS and _is_plain(x, self.weight) and _onednn_is_faster():
+        is_worth_it = len(x) * self.weight.numel() >= _LEAST_PRODUCTS
+        if is_worth_it and _is_plain(x, self.weight) and _onednn_is_faster():
             out: Tensor = torch.ops.mkldnn._linear_pointwise(
                 x, self.weight, self.bias, "none", [], ""
             )
