@@ -11,28 +11,35 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
 import orjson
 from fastapi import FastAPI
 from pydantic import ValidationError
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
+from clozeworks.errors import nearest
 from clozeworks.serve.description import described
 from clozeworks.serve.endpoint import Call, Endpoint, Stream
 from clozeworks.serve.limits import Keys, ServerLimits
 from clozeworks.serve.metrics import ServerMetrics
 from clozeworks.serve.models import ServedModels
-from clozeworks.serve.replies import RefusedRequest, sentence_of, status_of
+from clozeworks.serve.pieces import Pieces
+from clozeworks.serve.replies import NATIVE, RefusedRequest, sentence_of, status_of
 from clozeworks.serve.scheduler import Scheduler
 from clozeworks.serve.work import Work
 
 log = logging.getLogger("clozeworks.serve")
 # Bodies below this are decoded by the event loop; a thread would take longer to begin.
 _SMALL = 1 << 16
+# Longer answers are sent in parts, each as the client has taken the one before.
+_PART = 1 << 18
 _SECURITY = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
@@ -42,6 +49,22 @@ _SECURITY = {
 }
 # Without a sign of the scheduler for so many seconds the server is not ready.
 _STALE = 30.0
+
+
+@dataclass(eq=False)
+class Exchange:
+    """A request, and what becomes of it."""
+
+    request: Request
+    call: Call
+    endpoint: Endpoint
+    begin: float
+    status: int = 200
+
+    @property
+    def work(self) -> Work:
+        """What is done for it."""
+        return self.call.work
 
 
 class Answering:
@@ -75,9 +98,9 @@ class Answering:
         self.draining = False
         self.in_flight: set[Work] = set()
         self._threads = ThreadPoolExecutor(self.limits.requests, "request")
-        self._paths: dict[tuple[str, str], list[Endpoint]] = defaultdict(list)
+        self._paths: dict[str, list[Endpoint]] = defaultdict(list)
         for endpoint in endpoints:
-            self._paths[endpoint.method, endpoint.path].append(endpoint)
+            self._paths[endpoint.path].append(endpoint)
 
     @property
     def endpoints(self) -> list[Endpoint]:
@@ -94,10 +117,11 @@ class Answering:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
         app = FastAPI(
-            title="Clozeworks", openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan
-        )
-        for (method, path), candidates in self._paths.items():
-            app.router.add_route(path, partial(self.handle, candidates), methods=[method])
+            title="Clozeworks", openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan,
+            redirect_slashes=False, exception_handlers={HTTPException: self._lost},
+        )  # fmt: skip
+        for path, endpoints in self._paths.items():
+            app.router.routes.append(Route(path, _Path(self, endpoints)))
         app.router.add_route("/health", self._health, methods=["GET"])
         app.router.add_route("/ready", self._ready, methods=["GET"])
         app.router.add_route("/metrics", self._metrics, methods=["GET"])
@@ -107,42 +131,46 @@ class Answering:
 
     # One request.
 
-    async def handle(self, candidates: Sequence[Endpoint], request: Request) -> Response:
-        """Answers a request in the words of its dialect.
+    async def handle(
+        self, endpoints: Sequence[Endpoint], request: Request, receive: Receive, send: Send
+    ) -> None:
+        """Answers a request in the words of its dialect, until all of the answer is sent.
 
         Args:
-            candidates: The endpoints of its path; the first that fits the body answers.
+            endpoints: Those of its path; the first that has its method and fits its body answers.
             request: The request.
+            receive: Gives what the client sends.
+            send: Sends to the client.
         """
-        begin = time.monotonic()
         work = Work(seconds=self.limits.timeout)
         identity = _identity(request.headers.get("x-request-id"))
-        endpoint, status = candidates[0], 200
-        response: Response | None = None
         call = Call(self.models, work, identity, limits=vars(self.limits))
+        exchange = Exchange(request, call, endpoints[0], time.monotonic())
+        watch: asyncio.Task[None] | None = None
         try:
-            self._admit(request, endpoint)
-            self.in_flight.add(work)
-            self.metrics.in_flight = len(self.in_flight)
-            body = await self._body(request) if request.method == "POST" else None
-            endpoint = next((each for each in candidates if each.fits(body)), candidates[0])
-            response = await self._answered(request, endpoint, call, body, begin)
-            status = response.status_code
-        except asyncio.CancelledError:
-            work.cancel()
-            raise
-        except Exception as error:
-            status, response = self._failed(error, endpoint, identity)
+            try:
+                candidates = _of_method(endpoints, request.method)
+                exchange.endpoint = candidates[0]
+                self._admit(exchange)
+                body = await self._body(request) if request.method == "POST" else None
+                fitting = (each for each in candidates if each.fits(body))
+                exchange.endpoint = next(fitting, candidates[0])
+                watch = asyncio.create_task(_gone(request, work))
+                response = await self._answered(exchange, body)
+            except Exception as error:
+                response = self._failed(error, exchange)
+            self._head(exchange, response)
+            await response(request.scope, receive, send)
         finally:
-            if not isinstance(response, StreamingResponse):  # which ends when all has come
-                self._ended(request, endpoint, work, status, begin)
-        self._head(request, response, call, begin)
-        return response
+            work.cancel()  # whoever stops reading wants no more
+            if watch is not None:
+                watch.cancel()
+            self._ended(exchange)
 
-    def _admit(self, request: Request, endpoint: Endpoint) -> None:
-        headers = request.headers
+    def _admit(self, exchange: Exchange) -> None:
+        headers = exchange.request.headers
         allowed = self.keys.allow(headers.get("authorization", ""), headers.get("x-api-key", ""))
-        if not endpoint.open and not allowed:
+        if not exchange.endpoint.open and not allowed:
             raise RefusedRequest(
                 401, "the key is missing or unknown; send Authorization: Bearer KEY."
             )
@@ -153,6 +181,8 @@ class Answering:
                 429,
                 f"{len(self.in_flight):,} requests are being answered; ask again in a second.",
             )
+        self.in_flight.add(exchange.work)
+        self.metrics.in_flight = len(self.in_flight)
 
     async def _body(self, request: Request) -> Any:
         """What the request holds, within the limits of size and time."""
@@ -183,76 +213,46 @@ class Answering:
             return _decoded(whole)
         return await asyncio.get_running_loop().run_in_executor(self._threads, _decoded, whole)
 
-    async def _answered(
-        self, request: Request, endpoint: Endpoint, call: Call, body: Any, begin: float
-    ) -> Response:
+    async def _answered(self, exchange: Exchange, body: Any) -> Response:
+        endpoint, call = exchange.endpoint, exchange.call
         loop = asyncio.get_running_loop()
-        pieces: asyncio.Queue[bytes | BaseException | None] = asyncio.Queue()
+        pieces = Pieces(loop, self.limits.unread_bytes)
 
-        def put(piece: bytes | BaseException | None) -> None:
-            with suppress(RuntimeError):  # the loop is over: nobody listens
-                loop.call_soon_threadsafe(pieces.put_nowait, piece)
-
-        def answer() -> bytes | None:
+        def answer() -> bytes:
             """Computes the answer; of a stream, one piece after the other."""
             with self.scheduler.serving(call.work):
                 found = endpoint.answer(call, self._checked(endpoint, body))
                 if not isinstance(found, Stream):
                     return _encoded(found)
-                try:
-                    for event in found.events:
-                        put(_event(event))
-                    if found.end is not None:
-                        put(_event(found.end))
-                    put(None)
-                except BaseException as error:
-                    put(error)
-                return None
+                for event in found.events:
+                    pieces.put(_event(event))
+                if found.end is not None:
+                    pieces.put(_event(found.end))
+                return b""
 
-        watch = asyncio.create_task(_gone(request, call.work))
         done = loop.run_in_executor(self._threads, answer)
-        first = asyncio.create_task(pieces.get())
-        either: set[asyncio.Future[Any]] = {done, first}
-        try:
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            if done.done() and (whole := done.result()) is not None:
-                first.cancel()
+        done.add_done_callback(pieces.end)
+        first = await pieces.next()
+        if first is None:  # it is none, or failed before there was anything to send
+            whole = await done
+            if len(whole) <= _PART:
                 return Response(whole, media_type="application/json")
-        except BaseException:
-            first.cancel()
-            raise
-        finally:
-            if done.done():
-                watch.cancel()
-        return StreamingResponse(
-            self._streamed(request, endpoint, call, first, pieces, watch, begin),
-            media_type="text/event-stream",
-        )
+            length = {"content-length": str(len(whole))}
+            return _Parts(_parts(whole), media_type="application/json", headers=length)
+        streamed = self._streamed(exchange, first, pieces, done)
+        return _Parts(streamed, media_type="text/event-stream")
 
     async def _streamed(
-        self,
-        request: Request,
-        endpoint: Endpoint,
-        call: Call,
-        first: "asyncio.Task[bytes | BaseException | None]",
-        pieces: "asyncio.Queue[bytes | BaseException | None]",
-        watch: "asyncio.Task[None]",
-        begin: float,
+        self, exchange: Exchange, first: bytes, pieces: Pieces, done: "asyncio.Future[bytes]"
     ) -> AsyncIterator[bytes]:
-        status = 200
+        piece: bytes | None = first
+        while piece is not None:
+            yield piece
+            piece = await pieces.next()
         try:
-            piece = await first
-            while piece is not None:
-                if isinstance(piece, BaseException):
-                    status, response = self._failed(piece, endpoint, call.id)
-                    yield b"data: " + bytes(response.body) + b"\n\n"
-                    return
-                yield piece
-                piece = await pieces.get()
-        finally:
-            call.work.cancel()  # whoever stops reading wants no more
-            watch.cancel()
-            self._ended(request, endpoint, call.work, status, begin)
+            await done
+        except Exception as error:
+            yield b"data: " + bytes(self._failed(error, exchange).body) + b"\n\n"
 
     def _checked(self, endpoint: Endpoint, body: Any) -> Any:
         """The body as the endpoint takes it."""
@@ -260,37 +260,57 @@ class Answering:
             return body
         if not isinstance(body, Mapping):
             raise RefusedRequest(422, "the request must be a JSON object; see /openapi.json.")
-        for name, value in body.items():
-            if isinstance(value, list) and len(value) > self.limits.inputs:
-                raise RefusedRequest(
-                    413,
-                    f"{name} has {len(value):,} entries, at most {self.limits.inputs:,} are taken; "
-                    "send less at a time.",
-                )
+        self._check_lists(body)
         try:
             return endpoint.body.model_validate(body)
         except ValidationError as error:
             raise RefusedRequest(422, _wrong(error, endpoint)) from error
 
-    def _failed(
-        self, error: BaseException, endpoint: Endpoint, identity: str
-    ) -> tuple[int, Response]:
+    def _check_lists(self, body: Mapping[str, Any]) -> None:
+        """Checks how much lists hold, wherever they stand: texts, or the tokens of one."""
+        several: list[tuple[str, Any]] = list(body.items())
+        while several:
+            name, value = several.pop()
+            if isinstance(value, Mapping):
+                several += [(f"{name}.{key}", each) for key, each in value.items()]
+            elif isinstance(value, list) and value:
+                most, what = self.limits.inputs, "entries"
+                if isinstance(value[0], int):
+                    most, what = self.limits.tokens, "tokens"
+                if len(value) > most:
+                    raise RefusedRequest(
+                        413,
+                        f"{name} has {len(value):,} {what}, at most {most:,} are taken; send less "
+                        "at a time.",
+                    )
+                several += [
+                    (f"{name}.{number}", each)
+                    for number, each in enumerate(value)
+                    if isinstance(each, list | Mapping)
+                ]
+
+    def _failed(self, error: Exception, exchange: Exchange) -> Response:
+        identity = exchange.call.id
         status = status_of(error)
         if status == 500:
             log.error("request failed", extra={"request_id": identity}, exc_info=error)
-        status, content = endpoint.dialect.error(status, sentence_of(error, identity), identity)
-        response = Response(_encoded(content), status, media_type="application/json")
-        if status == 429:
+        sentence = sentence_of(error, identity)
+        shown, content = exchange.endpoint.dialect.error(status, sentence, identity)
+        exchange.status = shown
+        response = Response(_encoded(content), shown, media_type="application/json")
+        if status in (429, 503):
             response.headers["retry-after"] = "1"
         if status == 401:
             response.headers["www-authenticate"] = "Bearer"
-        return status, response
+        if isinstance(error, RefusedRequest):
+            response.headers.update(error.headers)
+        return response
 
-    def _head(self, request: Request, response: Response, call: Call, begin: float) -> None:
-        timings = call.work.timings
+    def _head(self, exchange: Exchange, response: Response) -> None:
+        request, call, timings = exchange.request, exchange.call, exchange.work.timings
         spent = {
             "x-request-id": call.id,
-            "x-total-time": time.monotonic() - begin,
+            "x-total-time": time.monotonic() - exchange.begin,
             "x-queue-time": timings.queue,
             "x-tokenization-time": timings.tokenization,
             "x-inference-time": timings.inference,
@@ -299,24 +319,55 @@ class Answering:
             # Compat: as text-embeddings-inference has them, in milliseconds.
             text = str(round(value * 1000)) if isinstance(value, float) else str(value)
             response.headers[name] = text
-        origin = request.headers.get("origin")
-        if origin is not None and (origin in self.origins or "*" in self.origins):
-            response.headers["access-control-allow-origin"] = origin
-            response.headers["vary"] = "Origin"
+        if self.draining:  # nobody shall ask over this connection again
+            response.headers["connection"] = "close"
+        response.headers.update(self._allowed_origin(request))
 
-    def _ended(
-        self, request: Request, endpoint: Endpoint, work: Work, status: int, begin: float
-    ) -> None:
+    def _allowed_origin(self, request: Request) -> dict[str, str]:
+        """The headers that let a page of another origin read an answer; none if it may not."""
+        origin = request.headers.get("origin")
+        if origin is None or not {origin, "*"}.intersection(self.origins):
+            return {}
+        return {"access-control-allow-origin": origin, "vary": "Origin"}
+
+    def options(self, endpoints: Sequence[Endpoint], request: Request) -> Response:
+        """Which methods a path has; a browser asks so whether a page of another origin may ask."""
+        headers = {"allow": _methods(endpoints), **_SECURITY}
+        if origin := self._allowed_origin(request):
+            wanted = request.headers.get("access-control-request-headers", "")
+            headers |= origin | {
+                "access-control-allow-methods": _methods(endpoints),
+                "access-control-allow-headers": wanted or "authorization, content-type",
+                "access-control-max-age": "600",
+            }
+        return Response(status_code=204, headers=headers)
+
+    async def _lost(self, request: Request, error: Exception) -> Response:
+        """What is told at a path or with a method that is not there."""
+        assert isinstance(error, HTTPException)
+        identity = _identity(request.headers.get("x-request-id"))
+        path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
+        sentence = f"{path[:200]} takes no {request.method[:20]}; see /openapi.json."
+        if error.status_code == 404:
+            near = nearest(path[:200], self._paths)
+            hint = f"did you mean {near}? " if near else ""
+            sentence = f"there is nothing at {path[:200]!r}; {hint}see /openapi.json."
+        _, content = NATIVE.error(error.status_code, sentence, identity)
+        headers = {**_SECURITY, **(error.headers or {}), "x-request-id": identity}
+        return Response(_encoded(content), error.status_code, headers, "application/json")
+
+    def _ended(self, exchange: Exchange) -> None:
+        request, work = exchange.request, exchange.work
         self.in_flight.discard(work)
         self.metrics.in_flight = len(self.in_flight)
-        seconds = time.monotonic() - begin
-        self.metrics.count(endpoint.path, status, work, seconds)
+        seconds = time.monotonic() - exchange.begin
+        self.metrics.count(exchange.endpoint.path, exchange.status, work, seconds)
         log.info(
             "request",
             extra={
                 "method": request.method,
-                "path": endpoint.path,
-                "status": status,
+                "path": exchange.endpoint.path,
+                "status": exchange.status,
                 "seconds": round(seconds, 4),
                 "tokens_read": work.tokens,
                 "tokens_written": work.written,
@@ -345,7 +396,53 @@ class Answering:
         )
 
     async def _description(self, request: Request) -> Response:
-        return _plain(described(self.endpoints, needs_key=self.keys.are_needed))
+        names = [each.name for each in self.models]
+        return _plain(described(self.endpoints, names, needs_key=self.keys.are_needed))
+
+
+class _Path:
+    """One path, whatever the method: an ASGI application of its own."""
+
+    def __init__(self, answering: Answering, endpoints: Sequence[Endpoint]) -> None:
+        self._answering, self._endpoints = answering, endpoints
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        if request.method == "OPTIONS":
+            await self._answering.options(self._endpoints, request)(scope, receive, send)
+        else:
+            await self._answering.handle(self._endpoints, request, receive, send)
+
+
+def _of_method(endpoints: Sequence[Endpoint], method: str) -> list[Endpoint]:
+    """Those that answer a method; HEAD asks for the head of what GET answers."""
+    found = [each for each in endpoints if each.method == ("GET" if method == "HEAD" else method)]
+    if not found:
+        allowed = _methods(endpoints)
+        raise RefusedRequest(
+            405,
+            f"{endpoints[0].path} takes no {method[:20]}; send {allowed.partition(',')[0]}.",
+            {"allow": allowed},
+        )
+    return found
+
+
+def _methods(endpoints: Sequence[Endpoint]) -> str:
+    """The methods of a path, as a header lists them."""
+    own = dict.fromkeys(each.method for each in endpoints)
+    return ", ".join([*own, *(["HEAD"] if "GET" in own else []), "OPTIONS"])
+
+
+class _Parts(StreamingResponse):
+    """What is sent part by part; whether the client is still there is watched already."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.stream_response(send)
+
+
+async def _parts(whole: bytes) -> AsyncIterator[bytes]:
+    for begin in range(0, len(whole), _PART):
+        yield whole[begin : begin + _PART]
 
 
 async def _gone(request: Request, work: Work) -> None:

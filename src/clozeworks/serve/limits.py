@@ -21,6 +21,9 @@ class ServerLimits:
         tokens: The most tokens of work in hand; more is refused with 429, unless it is alone.
         timeout: Seconds that a request may take; later it is refused with 504.
         body_timeout: Seconds in which the body must have come; later it is refused with 408.
+        patience: Seconds that the head of a request may take, and that a client may take nothing of
+            an answer; later its connection is closed.
+        unread_bytes: The most bytes of a stream that a client may leave unread; then it ends.
         drain: Seconds that requests have to end once the server is asked to.
     """
 
@@ -30,6 +33,8 @@ class ServerLimits:
     tokens: int = MOST_TOKENS
     timeout: float = 120.0
     body_timeout: float = 30.0
+    patience: float = 30.0
+    unread_bytes: int = 4 << 20
     drain: float = 60.0
 
 

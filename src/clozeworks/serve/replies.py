@@ -1,5 +1,6 @@
 """From errors to statuses, and the shapes in which dialects tell them."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from clozeworks.errors import ClozeworksError
@@ -12,9 +13,11 @@ from clozeworks.serve.work import DeadlinePassed, Overloaded, ServerStopped
 class RefusedRequest(ClozeworksError):  # noqa: N818 (the name is the sentence)
     """A request that is refused before anything is computed, with the status it gets."""
 
-    def __init__(self, status: int, sentence: str) -> None:
+    def __init__(
+        self, status: int, sentence: str, headers: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(sentence)
-        self.status = status
+        self.status, self.headers = status, headers or {}
 
 
 _STATUSES: tuple[tuple[type[BaseException], int], ...] = (

@@ -10,12 +10,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from typing import Any
 
 import uvicorn
 
 from clozeworks.errors import ClozeworksError, InputError
 from clozeworks.serve.app import Answering
+from clozeworks.serve.connections import PatientConnection
 
 LOOPBACK = "127.0.0.1"
 # How often it is looked whether the server shall end, and how often it must then be idle.
@@ -82,7 +84,7 @@ def run(
     port: int = 8000,
     *,
     ready: Callable[[str], None] = lambda address: None,
-) -> None:
+) -> int:
     """Serves until somebody stops it, then lets what was accepted end.
 
     Args:
@@ -90,6 +92,9 @@ def run(
         host: The address; only this machine can ask if it is not given.
         port: The port; any that is free if 0.
         ready: Called with the address once it can be asked.
+
+    Returns:
+        How many requests were given up: it was stopped twice, or they took too long.
 
     Raises:
         InputError: If the address cannot be had.
@@ -101,7 +106,8 @@ def run(
             log_config=None,
             access_log=False,
             server_header=False,
-            timeout_graceful_shutdown=int(answering.limits.drain) + 1,
+            http=_connection(answering.limits.patience),
+            ws="none",
             timeout_keep_alive=30,
             h11_max_incomplete_event_size=1 << 16,
             lifespan="on",
@@ -109,7 +115,7 @@ def run(
         server = _Server(config, answering)
         answering.scheduler.start()
         try:
-            asyncio.run(_served(server, answering, sock, ready))
+            lost = asyncio.run(_served(server, answering, sock, ready))
         finally:
             answering.scheduler.stop()
     if answering.scheduler.fatal is not None:
@@ -117,30 +123,43 @@ def run(
             f"computing failed again and again ({answering.scheduler.fatal}); the log says more; "
             "start the server again, with less --tokens if memory was too little."
         )
+    return lost
+
+
+def _connection(patience: float) -> Any:
+    """What makes a connection of a socket."""
+    return partial(PatientConnection, patience=patience)
 
 
 async def _served(
     server: _Server, answering: Answering, sock: socket.socket, ready: Callable[[str], None]
-) -> None:
+) -> int:
     task = asyncio.create_task(server.serve(sockets=[sock]))
     while not server.started and not task.done():
         await asyncio.sleep(0.005)
     if server.started:
         ready(address_of(sock))
     late: float | None = None
-    quiet = 0
+    quiet = lost = 0
     while not task.done():
         await asyncio.wait([task], timeout=_WATCH)
         if answering.scheduler.fatal is not None:
-            server.should_exit = True
+            answering.draining = server.should_exit = True
         if answering.draining:
             # Whoever comes now is told so, which is better than a connection that breaks; the
             # socket closes when what was accepted has ended.
             late = late or time.monotonic() + answering.limits.drain
             quiet = 0 if answering.in_flight else quiet + 1
-            if quiet > _QUIET or time.monotonic() > late:
+            if quiet > _QUIET:
                 server.should_exit = True
+            if time.monotonic() > late:
+                server.should_exit = server.force_exit = True
+        if server.force_exit:
+            lost = lost or len(answering.in_flight)
+            for connection in list(server.server_state.connections):
+                connection.transport.abort()
     await task
+    return lost or len(answering.in_flight)
 
 
 def address_of(sock: socket.socket) -> str:

@@ -86,6 +86,7 @@ def serve(
     from clozeworks.serve.limits import Keys, ServerLimits
     from clozeworks.serve.loading import served_models
     from clozeworks.serve.server import log_to, run
+    from clozeworks.wording import counted
 
     check_minimum(1, tokens=options.tokens, requests=options.requests, inputs=options.inputs)
     check_minimum(1, body_mb=options.body_mb)
@@ -121,7 +122,9 @@ def serve(
         first = next(each for each in served if not each.unloadable)
         print(f"Try it: {_example(first, address)}", file=sys.stderr, flush=True)
 
-    run(server, host, port, ready=ready)
+    if lost := run(server, host, port, ready=ready):
+        print(f"Stopped; {counted(lost, 'request')} got no answer.", file=sys.stderr)
+        sys.exit(1)
     print("Stopped; everything that was accepted was answered.", file=sys.stderr)
 
 
