@@ -29,6 +29,7 @@ _ERRORS = {
     400: (400, "Validation"),
     401: (401, "Unauthorized"),
     404: (424, "Backend"),
+    405: (405, "Validation"),
     408: (408, "Overloaded"),
     413: (413, "Validation"),
     422: (422, "Validation"),
