@@ -3,19 +3,25 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+# Libraries of other people that ask our server, in tests; they need an environment of their own.
+CLIENTS   := .venv-clients
+LIBRARIES := openai langchain-openai cohere huggingface_hub infinity_client requests \
+  llama-index-embeddings-text-embeddings-inference "lm-eval[api]" transformers
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-all check static format bench docs quickstart clean
+.PHONY: help setup clients test test-all check static format bench docs quickstart clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.dev  ## make .venv with the package and what its tests need
 
+clients: $(CLIENTS)/.made  ## make .venv-clients with the libraries that ask the server in tests
+
 test: $(VENV)/.dev  ## the fast tests (a few minutes on two cores)
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
-test-all: $(VENV)/.peers $(VENV)/.docs  ## every test that can run here: also slow, parity and distributed ones
+test-all: $(VENV)/.peers $(VENV)/.docs $(CLIENTS)/.made  ## every test that can run here: also slow, parity and distributed ones
 	$(BIN)/python -m pytest -m "not gpu and not network"
 
 static: $(VENV)/.dev  ## formatting, lint, types, direction of imports, the map
@@ -42,7 +48,7 @@ quickstart: $(VENV)/.dev  ## from a text everybody has to a trained model that f
 	$(BIN)/clozeworks quickstart
 
 clean:  ## remove the environment and everything generated
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache quickstart-out site
+	rm -rf $(VENV) $(CLIENTS) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache quickstart-out site
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Clozeworks needs Python 3.11 or newer; name one with: make PYTHON=python3.11")'
@@ -59,3 +65,12 @@ $(VENV)/.peers: $(VENV)/.dev
 $(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) -e ".[docs]"
 	@touch $@
+
+# What cannot be installed is no failure: tests that need it say that it is missing, and are skipped.
+$(CLIENTS)/.made: constraints-clients.txt | $(BIN)/python
+	@rm -f $@
+	@$(BIN)/python -m venv $(CLIENTS) \
+	  && $(CLIENTS)/bin/python -m pip install --quiet --disable-pip-version-check \
+	    -c constraints-clients.txt $(LIBRARIES) \
+	  && touch $@ \
+	  || echo "The client libraries could not be installed; tests with them are skipped."
