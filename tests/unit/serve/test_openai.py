@@ -147,10 +147,38 @@ def test_models_are_listed(client):
         assert listed["object"] == "list"
         assert [each["id"] for each in listed["data"]] == ["bert", "gpt2", "narrow"]
         for each in listed["data"]:
-            assert each["object"] == "model" and each["owned_by"] == "clozeworks"
+            assert each["object"] == "model"
+            # The client of infinity takes no owner but infinity, and cannot do without `stats`.
+            assert each.get("owned_by") == ("clozeworks" if path == "/v1/models" else None)
+            assert ("stats" in each) == (path == "/models")
             assert isinstance(each["created"], int)
         assert "generate" in listed["data"][1]["abilities"]
     assert client.post("/embeddings", json={"model": "bert", "input": "a"}).status_code == 200
+
+
+def test_vectors_as_infinitys_client_asks_for_them(client, language_models):
+    body = {"model": "bert", "input": TEXTS, "dimensions": 0, "modality": "text"}
+    found = client.post("/embeddings", json=body).json()["data"]
+    read = [each["embedding"] for each in found]
+    np.testing.assert_allclose(read, language_models["bert"].embed(TEXTS), atol=1e-6)
+    for wrong, sentence in (
+        ({"input": ""}, "input[0] is empty"),
+        ({"dimensions": 8}, "dimensions is 8; vectors of bert"),
+        ({"modality": "image"}, "modality cannot be used"),
+    ):
+        refused = client.post("/embeddings", json={**body, **wrong})
+        assert refused.status_code == 422
+        assert refused.json()["detail"][0]["msg"].startswith(sentence)
+    assert "dimensions cannot be used" in told(vectors(client, TEXTS, 400, dimensions=0))
+
+
+@pytest.mark.parametrize("name", ["default/not-specified", "dummy"])
+def test_names_that_clients_send_where_nobody_named_a_model(asking, language_models, name):
+    with asking("bert", "gpt2", endpoints=openai_endpoints()) as client:
+        assert vectors(client, TEXTS, model=name).json()["model"] == "bert"
+    own = ServedModel(name, language_models["bert"])
+    with asking("bert", endpoints=openai_endpoints(), served=[own]) as client:
+        assert vectors(client, TEXTS, model=name).json()["model"] == name
 
 
 def test_errors_have_openais_shape(asking, client, language_models):

@@ -87,6 +87,10 @@ def test_labels_in_two_shapes(asking, client, language_models):
     logits = dict(zip(("bad", "good"), model.logits(texts[0]).logits.tolist(), strict=True))
     assert {one["label"]: one["score"] for one in raw} == pytest.approx(logits, abs=1e-5)
     assert ask(client, "/classify", 400, model="spam", input=[]).startswith("input is empty")
+    body = {"model": "spam", "input": [], "raw_scores": False}
+    refused = client.post("/classify", json=body)
+    assert refused.status_code == 422
+    assert refused.json()["detail"][0]["msg"].startswith("input is empty")
 
 
 def test_texts_to_tokens_and_back(client, language_models):

@@ -14,8 +14,8 @@ from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 TokenIds = list[StrictInt]
 TextsOrIds = str | list[str] | TokenIds | list[TokenIds]
-# Compat: what the client of infinity sends where nobody named a model.
-_UNNAMED = "default/not-specified"
+# Compat: what clients send where nobody named a model: infinity's, and huggingface_hub in chats.
+_UNNAMED = ("default/not-specified", "dummy")
 _IDS_ARE_OURS = (
     "token ids were read as ids of {name}'s own vocabulary; ids of another tokenizer mean another "
     "text; send texts to be sure."
@@ -48,7 +48,8 @@ TruncatePromptTokens = Annotated[
 
 def found(call: Call, name: str | None, ability: str | None = None) -> ServedModel:
     """The model that is meant, by its name or by what it must be able to do."""
-    name = None if name == _UNNAMED else name
+    if name in _UNNAMED and all(each.name != name for each in call.models):
+        name = None
     return call.model(name) if ability is None else meant(call, name, ability)
 
 

@@ -20,6 +20,7 @@ from clozeworks.serve.dialects.openai.bodies import (
     warn_of_ids,
 )
 from clozeworks.serve.dialects.openai.errors import OPENAI
+from clozeworks.serve.dialects.rerankers import INFINITY
 from clozeworks.serve.endpoint import Call, Endpoint
 from clozeworks.serve.models import EMBED, ServedModel
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
@@ -53,6 +54,13 @@ class EmbeddingsBody(OpenAIBody):
     truncate_prompt_tokens: TruncatePromptTokens = None
 
 
+class InfinityEmbeddingsBody(EmbeddingsBody):
+    """Texts to be turned into vectors, as the client of infinity asks for them."""
+
+    dimensions: int | None = Field(None, ge=0, description="All dimensions if it is 0.")
+    modality: Literal["text"] = "text"
+
+
 def _embedded(call: Call, body: EmbeddingsBody) -> Any:
     served = found(call, body.model, EMBED)
     texts = _texts(call, served, body.input)
@@ -60,7 +68,7 @@ def _embedded(call: Call, body: EmbeddingsBody) -> Any:
         texts,
         prompt=body.prompt,
         source_locations=[f"input[{number}]" for number in range(len(texts))],
-        **_narrowed(served, body.dimensions),
+        **_narrowed(served, body.dimensions or None),
         **cut_to(body.truncate_prompt_tokens),
     )
     as_text = body.encoding_format == "base64"
@@ -149,18 +157,30 @@ def vector_width(model: LanguageModel) -> int:
 
 def embeddings_endpoints() -> list[Endpoint]:
     """Vectors, at OpenAI's path and, for clients that know no version, without it."""
-    return [
+    one = {"input": "a text of yours"}
+    summary = "turn texts into vectors"
+    infinity = Endpoint(
+        path="/embeddings",
+        summary=summary,
+        answer=_embedded,
+        dialect=INFINITY,
+        body=InfinityEmbeddingsBody,
+        fields=frozenset({"modality"}),
+        examples={"one": {**one, "modality": "text", "dimensions": 0}},
+    )
+    openai = [
         Endpoint(
             path=path,
-            summary="turn texts into vectors",
+            summary=summary,
             answer=_embedded,
             dialect=OPENAI,
             body=EmbeddingsBody,
             fields=frozenset({"input"}),
             examples={
-                "one": {"input": "a text of yours"},
+                "one": one,
                 "several": {"input": ["a text of yours", "another"], "encoding_format": "base64"},
             },
         )
         for path in ("/v1/embeddings", "/embeddings")
     ]
+    return [infinity, *openai]

@@ -1,6 +1,7 @@
 """Scores of pairs and labels of texts, in the words of vLLM; labels in those of infinity, too."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from clozeworks.serve.dialects.openai.bodies import (
     usage,
 )
 from clozeworks.serve.dialects.openai.errors import OPENAI
+from clozeworks.serve.dialects.rerankers import INFINITY
 from clozeworks.serve.endpoint import Call, Endpoint
 from clozeworks.serve.models import EMBED, RERANK, ServedModel
 
@@ -156,16 +158,23 @@ def scores_endpoints() -> list[Endpoint]:
         )
         for path in ("/score", "/v1/score")
     ]
-    labels = Endpoint(
+    labels = partial(
+        Endpoint,
         path="/classify",
         summary="label texts",
         answer=_classified,
-        dialect=OPENAI,
         body=ClassifyTextsBody,
-        fields=frozenset({"input"}),
-        examples={
-            "vllm": {"input": ["a text of yours"]},
-            "infinity": {"input": ["a text of yours"], "raw_scores": False},
-        },
     )
-    return [*pairs, labels]
+    return [
+        *pairs,
+        labels(
+            dialect=INFINITY,
+            fields=frozenset({"raw_scores"}),
+            examples={"one": {"input": ["a text of yours"], "raw_scores": False}},
+        ),
+        labels(
+            dialect=OPENAI,
+            fields=frozenset({"input"}),
+            examples={"one": {"input": ["a text of yours"]}},
+        ),
+    ]
