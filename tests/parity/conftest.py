@@ -1,4 +1,12 @@
-"""Tiny random models of the peer library, with weights large enough for mistakes to show."""
+"""Tiny random models of the peer library, with weights large enough for mistakes to show.
+
+And the environment of the client libraries, which `make clients` makes.
+"""
+
+import json
+import os
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -141,6 +149,37 @@ SIZES["t5"] = {
 }
 SIZES["mt5"] = SIZES["t5"]
 ROOM = 40
+CLIENTS = Path(__file__).resolve().parents[2] / ".venv-clients"
+
+
+@pytest.fixture(scope="session")
+def clients():
+    """Runs lines of Python where the client libraries are: `clients(lines, url=url)["vectors"]`.
+
+    The lines read what is `asked` and put what they get into `found`. The variable
+    CLOZEWORKS_CLIENTS may name the interpreter of another environment.
+    """
+    named = os.environ.get("CLOZEWORKS_CLIENTS")
+    if not named and not (CLIENTS / ".made").exists():
+        pytest.skip("the client libraries are not installed; install them with: make clients")
+    python = named or CLIENTS / "bin" / "python"
+    quiet = {"HF_HUB_DISABLE_TELEMETRY": "1", "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
+
+    def run(lines, **asked):
+        begin = "import json, sys\nasked, found = json.load(sys.stdin), {}\n"
+        end = "\nprint()\nprint(json.dumps(found, default=float))\n"
+        done = subprocess.run(
+            [python, "-c", begin + lines + end],
+            input=json.dumps(asked),
+            capture_output=True,
+            encoding="utf-8",
+            timeout=300,
+            env={**os.environ, **quiet},
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout.splitlines()[-1])
+
+    return run
 
 
 @pytest.fixture

@@ -1,33 +1,17 @@
 """The packages openai and langchain-openai, as they are published, get what Python gets.
 
-They are installed in an environment of their own, whose interpreter CLOZEWORKS_CLIENTS names.
+`make clients` installs them. The server speaks all dialects at once.
 """
 
 import dataclasses
-import json
-import os
-import subprocess
-import threading
 
 import numpy as np
 import pytest
 
 import clozeworks as cw
-from clozeworks.serve.app import Answering
-from clozeworks.serve.dialects.openai import openai_endpoints
-from clozeworks.serve.limits import Keys, digest
-from clozeworks.serve.models import ServedModel, ServedModels
-from clozeworks.serve.scheduler import Scheduler
-from clozeworks.serve.server import run
+from clozeworks.serve.limits import Keys, ServerLimits, digest
 
-CLIENTS = os.environ.get("CLOZEWORKS_CLIENTS")
-pytestmark = [
-    pytest.mark.parity,
-    pytest.mark.skipif(
-        CLIENTS is None,
-        reason="CLOZEWORKS_CLIENTS is not set; it must name a Python with openai and langchain.",
-    ),
-]
+pytestmark = pytest.mark.parity
 TEMPLATE = (
     "{% for m in messages %}<{{ m.role }}>{{ m.content }}<|endoftext|>{% endfor %}"
     "{% if add_generation_prompt %}<assistant>{% endif %}"
@@ -35,16 +19,20 @@ TEMPLATE = (
 TEXTS = ["the cat sat", "a dog", "the dog lay in the garden of the house"]
 KEY = "a-key-of-the-test"
 BEGIN = """
-import json, sys, openai
-url, texts = sys.argv[1], json.loads(sys.argv[2])
-client = openai.OpenAI(base_url=url + "/v1", api_key="a-key-of-the-test", max_retries=0)
+import openai
+
+texts = asked["texts"]
+usual = {"base_url": asked["url"] + "/v1", "api_key": "a-key-of-the-test", "max_retries": 0}
+client = openai.OpenAI(**usual)
+
+
 def failed(call):
     try:
         call()
     except openai.APIError as error:
         return [type(error).__name__, getattr(error, "status_code", None), error.code, str(error)]
-def out(found):
-    print(json.dumps(found))
+
+
 """
 
 
@@ -57,75 +45,79 @@ def models(tiny_models, writers):
 
 
 @pytest.fixture(scope="module")
-def address(models):
-    """A server on a port of its own, in a thread."""
-    served = ServedModels([ServedModel(*each) for each in models.items()])
-    answering = Answering(served, Scheduler(), openai_endpoints(), keys=Keys([digest(KEY)]))
-    found, ready = [], threading.Event()
-
-    def begun(url):
-        found.append(url)
-        ready.set()
-
-    thread = threading.Thread(
-        target=run, args=(answering,), kwargs={"port": 0, "ready": begun}, daemon=True
-    )
-    thread.start()
-    assert ready.wait(30)
-    yield found[0]
-    answering.draining = True  # which ends the server once nothing is being answered
-    thread.join(30)
-    assert not thread.is_alive()
-
-
-@pytest.fixture
-def client(address):
-    """Runs lines of Python in the other environment and returns what they hand out."""
-
-    def ran(lines):
-        arguments = [CLIENTS, "-c", BEGIN + lines, address, json.dumps(TEXTS)]
-        done = subprocess.run(arguments, capture_output=True, encoding="utf-8", timeout=120)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
-
-    return ran
+def client(clients, models, serving):
+    """Runs lines of Python in the environment of the packages and returns what they found."""
+    with serving(models, keys=Keys([digest(KEY)])) as url:
+        yield lambda lines, **asked: clients(BEGIN + lines, url=url, texts=TEXTS, **asked)
 
 
 def test_vectors_by_either_encoding(client, models):
-    found = client("""
-usual = client.embeddings.create(model="bert", input=texts)
+    found = client(
+        """
+import asyncio
+
+usual_ones = client.embeddings.create(model="bert", input=texts)
 listed = client.embeddings.create(model="bert", input=texts, encoding_format="float")
 one = client.embeddings.create(model="bert", input=texts[0])
-out({
-    "usual": [each.embedding for each in usual.data],
-    "listed": [each.embedding for each in listed.data],
-    "one": one.data[0].embedding, "usage": usual.usage.total_tokens,
-})
-""")
+coded = client.embeddings.create(model="bert", input=texts, encoding_format="base64")
+later = asyncio.run(openai.AsyncOpenAI(**usual).embeddings.create(model="bert", input=texts))
+found["usual"] = [each.embedding for each in usual_ones.data]
+found["listed"] = [each.embedding for each in listed.data]
+found["later"] = [each.embedding for each in later.data]
+found["coded"] = [each.embedding for each in coded.data]
+found["one"] = [one.data[0].embedding]
+found["usage"] = usual_ones.usage.total_tokens
+"""
+    )
     expected = models["bert"].embed(TEXTS)
-    np.testing.assert_allclose(found["usual"], expected, atol=1e-6)
-    np.testing.assert_allclose(found["listed"], expected, atol=1e-6)
-    np.testing.assert_allclose(found["one"], expected[0], atol=1e-6)
+    for name in ("usual", "listed", "later"):
+        np.testing.assert_allclose(found[name], expected, atol=1e-6)
+    np.testing.assert_allclose(found["usual"], found["listed"], atol=1e-6)
+    assert all(isinstance(each, str) for each in found["coded"])
+    np.testing.assert_allclose(found["one"], expected[:1], atol=1e-6)
     assert found["usage"] == sum(map(len, models["bert"].tokenizer.encode(TEXTS)))
 
 
+def test_vectors_of_token_ids_and_of_all_dimensions(client, models):
+    model = models["bert"]
+    ids = [list(each.ids) for each in model.tokenizer.encode(TEXTS, special=False)]
+    found = client(
+        """
+several = client.embeddings.create(model="bert", input=asked["ids"])
+one = client.embeddings.with_raw_response.create(model="bert", input=asked["ids"][0])
+wide = client.embeddings.create(model="bert", input=texts, dimensions=32)
+found["several"] = [each.embedding for each in several.data]
+found["one"] = [each.embedding for each in one.parse().data]
+found["wide"] = [each.embedding for each in wide.data]
+found["warning"] = one.headers["x-warning"]
+""",
+        ids=ids,
+    )
+    expected = model.embed(TEXTS)
+    np.testing.assert_allclose(found["several"], expected, atol=1e-6)
+    np.testing.assert_allclose(found["one"], expected[:1], atol=1e-6)
+    np.testing.assert_allclose(found["wide"], expected, atol=1e-6)
+    assert found["warning"].startswith("token ids were read as ids of bert's own vocabulary")
+
+
 def test_completions_whole_and_as_they_come(client, models):
-    found = client("""
-asked = dict(model="gpt2", prompt=texts[:2], max_tokens=12, temperature=0)
-whole = client.completions.create(**asked, logprobs=2, echo=True)
+    found = client(
+        """
+asking = dict(model="gpt2", prompt=texts[:2], max_tokens=12, temperature=0)
+whole = client.completions.create(**asking, logprobs=2, echo=True)
 chunks = list(client.completions.create(
-    **asked, stream=True, stream_options={"include_usage": True}
+    **asking, stream=True, stream_options={"include_usage": True}
 ))
-texts = ["", ""]
+streamed = ["", ""]
 for chunk in chunks[:-1]:
-    texts[chunk.choices[0].index] += chunk.choices[0].text
-out({
-    "whole": [each.text for each in whole.choices], "streamed": texts,
-    "logs": [each.logprobs.token_logprobs for each in whole.choices],
-    "usage": [whole.usage.total_tokens, chunks[-1].usage.total_tokens],
-    "reasons": [each.finish_reason for each in whole.choices],
-})
-""")
+    streamed[chunk.choices[0].index] += chunk.choices[0].text
+found["whole"] = [each.text for each in whole.choices]
+found["streamed"] = streamed
+found["logs"] = [each.logprobs.token_logprobs for each in whole.choices]
+found["usage"] = [whole.usage.total_tokens, chunks[-1].usage.total_tokens]
+found["reasons"] = [each.finish_reason for each in whole.choices]
+"""
+    )
     model = models["gpt2"]
     expected = model.generate(TEXTS[:2], max_new_tokens=12)
     pairs = zip(TEXTS, expected, strict=False)
@@ -138,50 +130,136 @@ out({
     assert found["usage"][0] == found["usage"][1]
 
 
+def test_completions_of_token_ids_and_those_that_stop(client, models):
+    model = models["gpt2"]
+    usual = model.generate(TEXTS[0], max_new_tokens=12).text
+    stop = usual[3:6]
+    found = client(
+        """
+asking = dict(model="gpt2", max_tokens=12, temperature=0)
+found["ids"] = client.completions.create(prompt=asked["ids"], **asking).choices[0].text
+stopped = dict(prompt=texts[0], stop=["never there", asked["stop"]], **asking)
+whole = client.completions.create(**stopped)
+found["stopped"] = [whole.choices[0].text, whole.choices[0].finish_reason]
+chunks = list(client.completions.create(**stopped, stream=True))
+parts = [each.choices[0].text for each in chunks]
+found["parts"] = ["".join(parts), chunks[-1].choices[0].finish_reason]
+""",
+        ids=list(model.tokenizer.encode([TEXTS[0]])[0].ids),
+        stop=stop,
+    )
+    assert found["ids"] == usual
+    assert found["stopped"] == found["parts"] == [usual[: usual.index(stop)], "stop"]
+
+
+def test_several_completions_are_drawn_by_their_seed(client, models):
+    found = client(
+        """
+asking = dict(
+    model="gpt2", prompt=texts[:2], max_tokens=8, temperature=1.3, top_p=0.9, seed=5, n=3
+)
+whole = client.completions.create(**asking)
+found["indexes"] = [each.index for each in whole.choices]
+found["texts"] = [each.text for each in whole.choices]
+found["again"] = [each.text for each in client.completions.create(**asking).choices]
+streamed = [""] * 6
+for chunk in client.completions.create(**asking, stream=True):
+    streamed[chunk.choices[0].index] += chunk.choices[0].text
+found["streamed"] = streamed
+"""
+    )
+    drawn = models["gpt2"].generate(
+        TEXTS[:2], max_new_tokens=8, temperature=1.3, top_p=0.9, seed=5, num_return_sequences=3
+    )
+    expected = [text.text for each in drawn for text in each]
+    assert found["indexes"] == [0, 1, 2, 3, 4, 5]
+    assert found["texts"] == found["again"] == found["streamed"] == expected
+    assert len(set(expected)) > 2
+
+
 def test_chats_whole_and_as_they_come(client, models):
-    found = client("""
-asked = dict(
+    found = client(
+        """
+asking = dict(
     model="gpt2", messages=[{"role": "user", "content": "the cat"}], temperature=0,
     max_completion_tokens=10,
 )
-whole = client.chat.completions.create(**asked, logprobs=True, top_logprobs=2)
-chunks = list(client.chat.completions.create(**asked, stream=True))
-out({
-    "whole": whole.choices[0].message.content,
-    "logs": [each.logprob for each in whole.choices[0].logprobs.content],
-    "streamed": "".join(each.choices[0].delta.content or "" for each in chunks),
-    "others": [len(each.top_logprobs) for each in whole.choices[0].logprobs.content],
-})
-""")
+whole = client.chat.completions.create(**asking, logprobs=True, top_logprobs=2)
+chunks = list(client.chat.completions.create(
+    **asking, stream=True, stream_options={"include_usage": True}
+))
+found["whole"] = whole.choices[0].message.content
+found["logs"] = [each.logprob for each in whole.choices[0].logprobs.content]
+found["streamed"] = "".join(each.choices[0].delta.content or "" for each in chunks[:-1])
+found["usage"] = [whole.usage.total_tokens, chunks[-1].usage.total_tokens]
+found["others"] = [len(each.top_logprobs) for each in whole.choices[0].logprobs.content]
+"""
+    )
     expected = models["gpt2"].generate("the cat", chat=True, max_new_tokens=10)
     assert found["whole"] == found["streamed"] == expected.text
     assert found["logs"] == pytest.approx([each.log for each in expected.tokens], abs=1e-5)
+    assert found["usage"][0] == found["usage"][1]
     assert set(found["others"]) == {2}
 
 
 def test_errors_are_the_packages_own(client):
-    found = client("""
-stranger = openai.OpenAI(base_url=url + "/v1", api_key="another", max_retries=0)
-out([
-    failed(lambda: client.embeddings.create(model="bert", input="")),
-    failed(lambda: client.embeddings.create(model="ada", input="a")),
-    failed(lambda: client.embeddings.create(model="bert", input="a", dimensions=8)),
-    failed(lambda: stranger.models.list()),
-    [each.id for each in client.models.list()],
-])
-""")
-    empty, unknown, narrow, stranger, listed = found
+    found = client(
+        """
+stranger = openai.OpenAI(**{**usual, "api_key": "another"})
+found["empty"] = failed(lambda: client.embeddings.create(model="bert", input=["a", ""]))
+found["unknown"] = failed(lambda: client.embeddings.create(model="ada", input="a"))
+found["narrow"] = failed(lambda: client.embeddings.create(model="bert", input="a", dimensions=8))
+found["unable"] = failed(lambda: client.completions.create(model="bert", prompt="a"))
+found["hot"] = failed(lambda: client.completions.create(model="gpt2", prompt="a", temperature=-1))
+found["late"] = failed(lambda: list(client.completions.create(
+    model="gpt2", prompt="the cat " * 90, stream=True
+)))
+found["stranger"] = failed(lambda: stranger.models.list())
+found["listed"] = [[each.id, each.object, each.owned_by] for each in client.models.list()]
+"""
+    )
+    empty, unknown, narrow = found["empty"], found["unknown"], found["narrow"]
     assert empty[:3] == ["BadRequestError", 400, None]
-    assert "input[0] is empty; a vector needs at least one word" in empty[3]
+    assert "input[1] is empty; a vector needs at least one word" in empty[3]
     assert unknown[:3] == ["NotFoundError", 404, "model_not_found"]
     assert narrow[0] == "BadRequestError" and "at 32 dimensions, as it was trained" in narrow[3]
-    assert stranger[:3] == ["AuthenticationError", 401, "invalid_api_key"]
-    assert listed == ["bert", "gpt2"]
+    assert found["unable"][0] == "NotFoundError" and "bert cannot generate" in found["unable"][3]
+    assert found["hot"][0] == "BadRequestError" and "temperature" in found["hot"][3]
+    assert found["late"][0] == "BadRequestError" and "tokens" in found["late"][3]
+    assert found["stranger"][:3] == ["AuthenticationError", 401, "invalid_api_key"]
+    assert found["listed"] == [["bert", "model", "clozeworks"], ["gpt2", "model", "clozeworks"]]
+
+
+def test_limits_are_the_packages_own_errors(clients, models, serving):
+    """One request may be answered at a time, and it is one whose body never comes."""
+    limits = ServerLimits(requests=1, body_bytes=500)
+    with serving({"bert": models["bert"]}, limits=limits) as url:
+        found = clients(
+            BEGIN
+            + """
+import socket, time
+
+ask = lambda text: failed(lambda: client.embeddings.create(model="bert", input=text))
+found["large"] = ask("the cat " * 100)
+host, port = asked["url"].removeprefix("http://").split(":")
+with socket.create_connection((host, int(port))) as slow:
+    slow.sendall(b"POST /v1/embeddings HTTP/1.1\\r\\nHost: x\\r\\nContent-Length: 9\\r\\n\\r\\n{")
+    until = time.monotonic() + 20
+    while (busy := ask("the cat")) is None and time.monotonic() < until:
+        time.sleep(0.05)
+found["busy"] = busy
+""",
+            url=url,
+            texts=TEXTS,
+        )
+    assert found["large"][:2] == ["APIStatusError", 413]
+    assert "larger than 500 bytes" in found["large"][3]
+    assert found["busy"][:3] == ["RateLimitError", 429, "rate_limit_exceeded"]
 
 
 LANGCHAIN = """
 from langchain_openai import ChatOpenAI, OpenAI, OpenAIEmbeddings
-usual = dict(base_url=url + "/v1", api_key="a-key-of-the-test", max_retries=0)
+
 """
 
 
@@ -189,40 +267,62 @@ def test_langchain(client, models):
     found = client(
         LANGCHAIN
         + """
+import asyncio
+
 embeddings = OpenAIEmbeddings(model="bert", check_embedding_ctx_length=False, **usual)
 written = OpenAI(model="gpt2", temperature=0, max_tokens=9, **usual)
 chat = ChatOpenAI(model="gpt2", temperature=0, max_tokens=9, **usual)
-out({
-    "documents": embeddings.embed_documents(texts), "query": embeddings.embed_query(texts[0]),
-    "text": written.invoke("the cat"), "streamed": "".join(written.stream("the cat")),
-    "chat": chat.invoke("the cat").content,
-    "chunks": "".join(each.content for each in chat.stream("the cat")),
-})
+found["documents"] = embeddings.embed_documents(texts)
+found["later"] = asyncio.run(embeddings.aembed_documents(texts))
+found["query"] = embeddings.embed_query(texts[0])
+found["empty"] = failed(lambda: embeddings.embed_documents(["the cat", ""]))
+found["text"] = written.invoke("the cat")
+found["streamed"] = "".join(written.stream("the cat"))
+found["chat"] = chat.invoke("the cat").content
+found["chunks"] = "".join(each.content for each in chat.stream("the cat"))
 """
     )
     expected = models["bert"].embed(TEXTS)
     np.testing.assert_allclose(found["documents"], expected, atol=1e-6)
+    np.testing.assert_allclose(found["later"], expected, atol=1e-6)
     np.testing.assert_allclose(found["query"], expected[0], atol=1e-6)
+    assert found["empty"][0] == "BadRequestError" and "input[1] is empty" in found["empty"][3]
     text = models["gpt2"].generate("the cat", max_new_tokens=9).text
     assert found["text"] == found["streamed"] == text
-    said = models["gpt2"].generate("the cat", chat=True, max_new_tokens=9).text
-    assert found["chat"] == found["chunks"] == said
+    answer = models["gpt2"].generate("the cat", chat=True, max_new_tokens=9).text
+    assert found["chat"] == found["chunks"] == answer
 
 
-def test_langchain_with_ids_of_another_tokenizer_is_told_what_to_set(client):
-    """As it would send them: token ids of its own tokenizer, which needs the network to be had."""
+@pytest.mark.parametrize(
+    ("ids", "sentence"),
+    [("unknown", "so another tokenizer made it"), ("parts of words", "that no text has")],
+)
+def test_langchain_with_ids_of_another_tokenizer_is_told_what_to_set(client, models, ids, sentence):
+    """As it usually is, it sends token ids of a tokenizer of its own.
+
+    The tokenizer here has a token for each letter; those of OpenAI would have to be downloaded.
+    """
+    own = models["bert"].tokenizer
+    parts = [each for each in range(own.size) if own.token_of(each).startswith("##")]
+    letters = sorted({*"".join(TEXTS)})
+    ranks = dict(
+        zip(letters, parts if ids == "parts of words" else range(100_000, 100_100), strict=False)
+    )
+    assert len(ranks) == len(letters)
     found = client(
         LANGCHAIN
         + """
 import tiktoken
-class Far:
-    def encode(self, text, **options): return [100_256 + len(word) for word in text.split()]
-    def encode_ordinary(self, text): return self.encode(text)
-    def decode(self, ids): return " ".join("x" * (each - 100_256) for each in ids)
-tiktoken.get_encoding = tiktoken.encoding_for_model = lambda name: Far()
+
+ranks = {letter.encode(): rank for letter, rank in asked["ranks"].items()}
+own = tiktoken.Encoding("own", pat_str=r"\\S+|\\s+", mergeable_ranks=ranks, special_tokens={})
+tiktoken.get_encoding = tiktoken.encoding_for_model = lambda name: own
 embeddings = OpenAIEmbeddings(model="bert", **usual)
-out(failed(lambda: embeddings.embed_documents(texts)))
-"""
+found["documents"] = failed(lambda: embeddings.embed_documents(texts))
+found["query"] = failed(lambda: embeddings.embed_query(texts[0]))
+""",
+        ranks=ranks,
     )
-    assert found[:2] == ["BadRequestError", 400]
-    assert "OpenAIEmbeddings(check_embedding_ctx_length=False)" in found[3]
+    for told in found.values():
+        assert told[:2] == ["BadRequestError", 400] and sentence in told[3]
+        assert "OpenAIEmbeddings(check_embedding_ctx_length=False)" in told[3]
