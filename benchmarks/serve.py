@@ -30,6 +30,7 @@ from typing import Any
 from measuring import made_up_words, matmul_peak, sized
 
 CLIENTS = (1, 8, 64)
+WORDS = ("the", "a", "man", "woman", "is", "in", "on", "with", "of", "playing", "dog", "street")
 PLAIN = """
 import sys
 import uvicorn
@@ -73,6 +74,8 @@ def main() -> None:
 
 
 def prepare(options: argparse.Namespace, place: Path) -> list[str]:
+    """The texts that are sent; makes a model if none is named."""
+    words: Sequence[str] = WORDS
     if options.model is None:
         import clozeworks as cw
         from clozeworks.text.tokenizer.tokenizer import Tokenizer
@@ -84,24 +87,6 @@ def prepare(options: argparse.Namespace, place: Path) -> list[str]:
     if options.texts is not None:
         return [line for line in options.texts.read_text().splitlines() if line.strip()]
     rng = random.Random(0)
-    if "words" not in locals():
-        words = [
-            "the",
-            "a",
-            "man",
-            "woman",
-            "is",
-            "in",
-            "on",
-            "with",
-            "and",
-            "of",
-            "are",
-            "playing",
-            "standing",
-            "dog",
-            "street",
-        ]
     return [
         " ".join(rng.choices(words, k=rng.choice((5, 7, 8, 10, 14, 20, 40)))) for _ in range(4000)
     ]
@@ -344,38 +329,67 @@ def in_process(options: argparse.Namespace, texts: list[str]) -> dict[str, float
 
 
 def writing(options: argparse.Namespace) -> dict[str, Any]:
-    """Eight streams at once beside one after the other."""
-    port, new = 18600, 64
-    command = [sys.executable, "-m", "clozeworks", "serve", f"model={options.writing}", "--port",
-               str(port)]  # fmt: skip
-    prompts = [" ".join(["Once upon a time there was a"] + ["very"] * n) for n in range(8)]
+    """Eight streams at once beside one after the other, and beside `transformers serve`."""
+    model, new = str(options.writing.resolve()), 64
+    settings = {"max_tokens": new, "temperature": 0, "stream": True}
+    prompts = [f"Once upon a time there was a{' very' * n}" for n in range(8)]
+    bodies: list[dict[str, Any]] = []
+    serve = [str(Path(sys.executable).with_name("transformers")), "serve", model, "--device", "cpu"]
+    sides = {
+        "ours": [sys.executable, "-m", "clozeworks", "serve", f"model={model}"],
+        "transformers": serve,
+        "transformers, continuous batching": [*serve, "--continuous-batching"],
+    }
 
-    async def one(prompt: str) -> int:
-        body = {"model": "model", "inputs": prompt, "max_new_tokens": new, "min_new_tokens": new}
-        status, answer = await asked(port, "/v1/generate", body)
+    async def one(port: int, body: dict[str, Any]) -> int:
+        """The tokens of a stream; a text that ends early makes the sides unequal, and is said."""
+        status, answer = await asked(port, "/v1/completions", body)
         assert status == 200, answer
-        return int(json.loads(answer)["usage"]["output_tokens"])
+        events = [line[6:] for line in answer.decode().splitlines() if line.startswith("data: {")]
+        reasons = [each.get("finish_reason") for e in events for each in json.loads(e)["choices"]]
+        assert reasons and reasons[-1] == "length", answer[-500:]
+        return new
 
-    async def together() -> int:
-        return sum(await asyncio.gather(*map(one, prompts)))
+    async def together(port: int) -> int:
+        return sum(await asyncio.gather(*(one(port, body) for body in bodies)))
 
-    async def in_turn() -> int:
-        return sum([await one(prompt) for prompt in prompts])
+    async def in_turn(port: int) -> int:
+        return sum([await one(port, body) for body in bodies])
 
-    speeds: dict[str, list[float]] = {"together": [], "in turn": []}
-    with running(command, port):
-        asyncio.run(one(prompts[0]))
-        for _ in range(options.repeats):
-            for name, run in (("together", together), ("in turn", in_turn)):
-                begin = time.perf_counter()
-                tokens = asyncio.run(run())
-                speeds[name].append(tokens / (time.perf_counter() - begin))
-    median = {name: statistics.median(values) for name, values in speeds.items()}
-    for name, value in median.items():
-        print(f"  8 prompts {name:10}{value:8.1f} tokens/s")
-    ratio = median["together"] / median["in turn"]
-    print(f"  ratio {ratio:.2f}")
-    return {"ratio": round(ratio, 2), **{k: round(v, 1) for k, v in median.items()}}
+    speeds: dict[str, dict[str, list[float]]] = {}
+    for turn in range(options.repeats):
+        names = list(sides)
+        for side in names if turn % 2 == 0 else names[::-1]:
+            port = 18600 + turn * 10 + names.index(side)
+            own = speeds.setdefault(side, {"together": [], "in turn": []})
+            name = "model" if side == "ours" else model
+            bodies = [{"model": name, "prompt": prompt, **settings} for prompt in prompts]
+            try:
+                with running([*sides[side], "--port", str(port)], port):
+                    asyncio.run(one(port, bodies[0]))
+                    for name, run in (("together", together), ("in turn", in_turn)):
+                        begun = time.perf_counter()
+                        tokens = asyncio.run(run(port))
+                        own[name].append(tokens / (time.perf_counter() - begun))
+            except (RuntimeError, AssertionError, OSError) as error:
+                print(f"  {side} is left out: {str(error)[-300:]}")
+                sides.pop(side)
+                speeds.pop(side)
+    median = {
+        side: {name: round(statistics.median(values), 1) for name, values in own.items()}
+        for side, own in speeds.items()
+    }
+    for side, values in median.items():
+        for name, value in values.items():
+            print(f"  {side:34}8 prompts {name:10}{value:8.1f} tokens/s")
+    mine = median["ours"]
+    result: dict[str, Any] = {
+        "ratio": round(mine["together"] / mine["in turn"], 2),
+        "tokens_per_second": median,
+    }
+    for side in median.keys() - {"ours"}:
+        result[f"ratio to {side}"] = round(mine["together"] / max(median[side].values()), 2)
+    return result
 
 
 if __name__ == "__main__":
