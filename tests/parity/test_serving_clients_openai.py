@@ -242,12 +242,13 @@ import socket, time
 ask = lambda text: failed(lambda: client.embeddings.create(model="bert", input=text))
 found["large"] = ask("the cat " * 100)
 host, port = asked["url"].removeprefix("http://").split(":")
-with socket.create_connection((host, int(port))) as slow:
-    slow.sendall(b"POST /v1/embeddings HTTP/1.1\\r\\nHost: x\\r\\nContent-Length: 9\\r\\n\\r\\n{")
-    until = time.monotonic() + 20
-    while (busy := ask("the cat")) is None and time.monotonic() < until:
-        time.sleep(0.05)
-found["busy"] = busy
+head = ["POST /v1/embeddings HTTP/1.1", "Host: x", "Content-Length: 9", ""]
+until = time.monotonic() + 20
+while found.get("busy") is None and time.monotonic() < until:
+    with socket.create_connection((host, int(port))) as slow:
+        slow.sendall("\\r\\n".join([*head, "", "{"]).encode())
+        time.sleep(0.2)
+        found["busy"] = ask("the cat")
 """,
             url=url,
             texts=TEXTS,
