@@ -104,9 +104,11 @@ def test_it_serves_and_ends(tiny_models, index, tmp_path):
     keys = tmp_path / "keys"
     keys.write_text("key: secret\n")
     key = {"authorization": "Bearer secret"}
-    with serving(tiny_models["bert"], index, "--keys", keys) as (process, address, said):
-        assert asked(address, "/v1/embed", {"inputs": "the cat"})[0] == 401
-        status, found = asked(address, "/v1/embed", {"inputs": "the cat"}, key)
+    models = (tiny_models["bert"], f"another={tiny_models['bert']}", index)
+    with serving(*models, "--keys", keys) as (process, address, said):
+        body = {"inputs": "the cat", "model": "bert"}
+        assert asked(address, "/v1/embed", body)[0] == 401
+        status, found = asked(address, "/v1/embed", body, key)
         expected = cw.load(tiny_models["bert"]).embed("the cat")
         assert status == 200 and found["outputs"] == pytest.approx(expected.tolist(), abs=1e-6)
         status, hits = asked(address, "/v1/search", {"inputs": "the dog", "by": "words"}, key)
@@ -114,6 +116,8 @@ def test_it_serves_and_ends(tiny_models, index, tmp_path):
         process.send_signal(signal.SIGTERM)
     assert process.returncode == 0
     assert said[-1] == "Stopped; everything that was accepted was answered.\n"
+    [tried] = [line for line in said if line.startswith("Try it: ")]
+    assert "-H 'Authorization: Bearer KEY'" in tried and '"model": "bert"' in tried
     lines = [json.loads(line) for line in said if line.startswith("{")]
     assert [(line["path"], line["status"]) for line in lines] == [
         ("/v1/embed", 401), ("/v1/embed", 200), ("/v1/search", 200),

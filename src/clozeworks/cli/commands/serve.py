@@ -119,8 +119,8 @@ def serve(
 
     def ready(address: str) -> None:
         print(f"Serving at {address}; stop with Ctrl-C.", file=sys.stderr, flush=True)
-        first = next(each for each in served if not each.unloadable)
-        print(f"Try it: {_example(first, address)}", file=sys.stderr, flush=True)
+        example = _example(served, address, needs_key=keys.are_needed)
+        print(f"Try it: {example}", file=sys.stderr, flush=True)
 
     if lost := run(server, host, port, ready=ready):
         print(f"Stopped; {counted(lost, 'request')} got no answer.", file=sys.stderr)
@@ -176,14 +176,19 @@ def _overview(served: "list[ServedModel]") -> list[str]:
     return aligned(rows, left=(0, 1))
 
 
-def _example(model: "ServedModel", address: str) -> str:
-    """A line that asks a model something."""
+def _example(served: "list[ServedModel]", address: str, *, needs_key: bool) -> str:
+    """A line that asks the first model something."""
     import shlex
 
     from clozeworks.serve.native import native_endpoints
     from clozeworks.wording import as_json
 
-    path = f"/v1/{model.abilities[0]}"
+    model = next(each for each in served if not each.unloadable)
+    ability = model.abilities[0]
+    path = f"/v1/{ability}"
     endpoint = next(each for each in native_endpoints() if each.path == path)
-    body = as_json(next(iter(endpoint.examples.values())))
-    return f"curl {address}{path} -d {shlex.quote(body)}"
+    body = dict(next(iter(endpoint.examples.values())))
+    if sum(ability in each.abilities for each in served) > 1:
+        body["model"] = model.name
+    key = "-H 'Authorization: Bearer KEY' " if needs_key else ""
+    return f"curl {address}{path} {key}-d {shlex.quote(as_json(body))}"
