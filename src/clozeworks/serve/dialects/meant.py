@@ -7,6 +7,16 @@ classifier beside a reranker means each for what it was trained for.
 from clozeworks.serve.endpoint import Call
 from clozeworks.serve.models import EMBED, FILL, GENERATE, ServedModel
 
+# Compat: what clients send where nobody named a model: infinity's, and huggingface_hub in chats.
+_UNNAMED = ("default/not-specified", "dummy")
+
+
+def named(call: Call, name: str | None) -> str | None:
+    """The name of a model, or None if a client sent one because nobody had named a model."""
+    if name in _UNNAMED and all(each.name != name for each in call.models):
+        return None
+    return name
+
 
 def meant(call: Call, name: str | None, ability: str) -> ServedModel:
     """The model of this name, the only one that was trained for it, or the only one that can.

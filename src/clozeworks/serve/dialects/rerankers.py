@@ -22,15 +22,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from clozeworks.errors import InputError
 from clozeworks.language_model.pair_scores import PairScore, scored_pairs
-from clozeworks.serve.dialects.meant import meant
+from clozeworks.serve.dialects.meant import meant, named
 from clozeworks.serve.endpoint import Call, ClientDialect, Endpoint
 from clozeworks.serve.models import RERANK, ServedModel
 from clozeworks.serve.native import usage_of
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 from clozeworks.wording import counted
 
-# What the client of infinity calls the model if nobody names one.
-_UNNAMED = "default/not-specified"
 _ONLY_COHERE = frozenset({"top_n", "return_documents", "rank_fields", "max_chunks_per_doc"})
 
 
@@ -287,7 +285,7 @@ class InfinityRerank(BaseModel):
 
 
 def _infinity(call: Call, body: InfinityRerank) -> dict[str, Any]:
-    served = meant(call, None if body.model == _UNNAMED else body.model, RERANK)
+    served = meant(call, named(call, body.model), RERANK)
     found = relevance(served, body.query, body.documents, raw=body.raw_scores)[: body.top_n]
     results = _results(found)
     if body.return_documents:

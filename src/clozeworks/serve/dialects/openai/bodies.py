@@ -7,15 +7,13 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, StrictInt
 
 from clozeworks.errors import InputError
-from clozeworks.serve.dialects.meant import meant
+from clozeworks.serve.dialects.meant import meant, named
 from clozeworks.serve.endpoint import Call
 from clozeworks.serve.models import ServedModel
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 TokenIds = list[StrictInt]
 TextsOrIds = str | list[str] | TokenIds | list[TokenIds]
-# Compat: what clients send where nobody named a model: infinity's, and huggingface_hub in chats.
-_UNNAMED = ("default/not-specified", "dummy")
 _IDS_ARE_OURS = (
     "token ids were read as ids of {name}'s own vocabulary; ids of another tokenizer mean another "
     "text; send texts to be sure."
@@ -48,8 +46,7 @@ TruncatePromptTokens = Annotated[
 
 def found(call: Call, name: str | None, ability: str | None = None) -> ServedModel:
     """The model that is meant, by its name or by what it must be able to do."""
-    if name in _UNNAMED and all(each.name != name for each in call.models):
-        name = None
+    name = named(call, name)
     return call.model(name) if ability is None else meant(call, name, ability)
 
 
