@@ -123,19 +123,22 @@ class GrowingTexts:
         return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
 
-def _alone(model: Model, max_new_tokens: int) -> DecoderRows:
+def _alone(model: Model, max_new_tokens: int, width: int) -> DecoderRows:
     return GrowingTexts(packed(model) if max_new_tokens >= _WORTH_PACKING else model)
 
 
-_opener: ContextVar[Callable[[Model, int], DecoderRows]] = ContextVar("opener", default=_alone)
+# From a model, the maximum number of new tokens and of rows of a prompt to where texts grow.
+_Opener = Callable[[Model, int, int], DecoderRows]
+_opener: ContextVar[_Opener] = ContextVar("opener", default=_alone)
 
 
 @contextmanager
-def growing_in(opener: Callable[[Model, int], DecoderRows]) -> Iterator[None]:
+def growing_in(opener: _Opener) -> Iterator[None]:
     """Within the block, in this thread, sessions keep their texts where `opener` says.
 
     Args:
-        opener: From a model and the maximum number of new tokens to where texts grow.
+        opener: From a model, the maximum number of new tokens and that of rows of a prompt to where
+            texts grow.
     """
     token = _opener.set(opener)
     try:
@@ -152,16 +155,22 @@ class DecoderSession:
         prompts: Token ids, at least one each.
         max_new_tokens: The maximum number of tokens that are added to each.
         start: The decoder start token of an encoder-decoder.
+        width: The maximum number of rows that a prompt will have.
     """
 
     def __init__(
-        self, model: Model, prompts: Sequence[Sequence[int]], max_new_tokens: int, start: int | None
+        self,
+        model: Model,
+        prompts: Sequence[Sequence[int]],
+        max_new_tokens: int,
+        start: int | None,
+        width: int = 1,
     ):
         self.model = model
         self.max_new_tokens = max_new_tokens
         self._prompts = [list(prompt) for prompt in prompts]
         self._start = start
-        self._texts = _opener.get()(model, max_new_tokens)
+        self._texts = _opener.get()(model, max_new_tokens, width)
 
     def prefill(self) -> Tensor:
         """The logits after the prompts, (B, V)."""

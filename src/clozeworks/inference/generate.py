@@ -275,7 +275,11 @@ class _GenerationBatch:
     def _session(self) -> CheckedSession:
         numbers = [number + self.first - 1 for number in self.numbers]
         writer = self.writer
-        return CheckedSession(writer.model, self.ids, self.max_new_tokens, writer.start, numbers)
+        beams = self.settings.beams
+        width = self.settings.num_return_sequences if beams is None else beams.num_beams
+        return CheckedSession(
+            writer.model, self.ids, self.max_new_tokens, writer.start, numbers, width=width
+        )
 
     def _limits(self) -> Limits:
         strings = self.settings.ending.stop

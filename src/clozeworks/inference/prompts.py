@@ -62,7 +62,7 @@ def write_all(
         limits = Limits(max_new_tokens=most, ends=own.ends)
         prompt_ids = ids if start is None else [[start]] * len(ids)
         texts = [[Written()] for _ in batch]
-        session = CheckedSession(model, ids, most, start, batch, source_locations)
+        session = CheckedSession(model, ids, most, start, batch, source_locations, width)
         with closing(session):
             if request.beams is not None:
                 return search(session, prompt_ids, beams=request.beams, limits=limits, rules=rules)
@@ -91,8 +91,9 @@ class CheckedSession(DecoderSession):
         start: int | None,
         numbers: Sequence[int],
         source_locations: Sequence[str] | None = None,
+        width: int = 1,
     ) -> None:
-        super().__init__(model, prompts, max_new_tokens, start)
+        super().__init__(model, prompts, max_new_tokens, start, width)
         self._numbers = numbers
         self._source_locations = source_locations
 

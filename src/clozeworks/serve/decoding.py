@@ -27,14 +27,16 @@ _MOST_WAITING = 256
 class SharedRows:
     """The rows of one caller among those of all: the face of `Decoding` to a session."""
 
-    def __init__(self, decoding: "Decoding", work: Work) -> None:
-        self._decoding, self.work = decoding, work
+    def __init__(self, decoding: "Decoding", work: Work, width: int = 1) -> None:
+        self._decoding, self.work, self._width = decoding, work, width
         self.prompts: list[list[int]] = []
         self.start: int | None = None
         self.room = 0
         """How many tokens may still be added to each row."""
         self.rows = 0
         """How many rows it has among those of all."""
+        self.reserved = 0
+        """How many rows there must be memory for: before its first token, those it will have."""
         self.order: list[int] = []
         """Which of them it goes on with."""
         self.tokens: Tensor | None = None
@@ -47,6 +49,7 @@ class SharedRows:
     ) -> Tensor:
         """The logits after the prompts, (B, V), as soon as there is room for them."""
         self.prompts, self.room, self.start = [list(ids) for ids in prompts], max_new_tokens, start
+        self.reserved = self._width * len(prompts)
         self.work.tokens += sum(map(len, self.prompts))
         self._decoding.enter(self)
         self.work.on_cancel(lambda: self.replies.put(Cancelled("nobody waits for the text.")))
@@ -181,7 +184,7 @@ class Decoding:
                 continue
             new = sum(map(len, each.prompts))
             inside = [*growing, *(one for one in found if not one.closed), each]
-            rows = sum(one.rows or len(one.prompts) for one in inside)
+            rows = sum(one.reserved for one in inside)
             longest = max(_longest(one) for one in inside)
             first = len(inside) == 1
             if not first and rows * longest > self.most_tokens:
@@ -235,7 +238,8 @@ class Decoding:
         self._growing = list(alive)
         split = torch.split(logits, [len(each.order) for each in alive])
         for each, own in zip(alive, split, strict=True):
-            each.rows, each.tokens = len(each.order), None
+            each.rows = each.reserved = len(each.order)
+            each.tokens = None
             each.order = list(range(each.rows))
             each.room -= 1
             each.replies.put(own)

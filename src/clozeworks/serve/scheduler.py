@@ -85,12 +85,12 @@ class Scheduler:
     @property
     def waiting(self) -> int:
         """Inputs and prompts that have not begun."""
-        return len(self._queue) + sum(each.waiting for each in self._decodings.values())
+        return len(self._queue) + sum(each.waiting for each in list(self._decodings.values()))
 
     @property
     def growing(self) -> int:
         """Texts that are being written."""
-        return sum(map(len, self._decodings.values()))
+        return sum(map(len, list(self._decodings.values())))
 
     def start(self) -> None:
         """Begins to compute."""
@@ -168,7 +168,7 @@ class Scheduler:
             finally:
                 job.failed = True  # whatever has not begun is not wanted any longer
 
-    def _open(self, work: Work, model: Model, max_new_tokens: int) -> DecoderRows:
+    def _open(self, work: Work, model: Model, max_new_tokens: int, width: int) -> DecoderRows:
         with self._changed:
             if self._stopping:
                 raise ServerStopped("the server is about to end; ask another one.")
@@ -178,7 +178,7 @@ class Scheduler:
                 most = max(int(have * _MEMORY_FRACTION) // cache_bytes(model), 1)
                 decoding = Decoding(packed(model), self._notify, most, 2 * self.batch_tokens)
                 self._decodings[id(model)] = decoding
-        return SharedRows(decoding, work)
+        return SharedRows(decoding, work, width)
 
     def _notify(self) -> None:
         with self._changed:
