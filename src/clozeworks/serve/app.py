@@ -25,6 +25,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from clozeworks.errors import nearest
+from clozeworks.inference.loop import Cancelled
 from clozeworks.serve.description import described
 from clozeworks.serve.endpoint import Call, Endpoint, Stream
 from clozeworks.serve.limits import Keys, ServerLimits
@@ -206,6 +207,8 @@ class Answering:
                 408,
                 f"the request did not come within {self.limits.body_timeout:g} s; send it again.",
             ) from error
+        except ClientDisconnect as error:
+            raise Cancelled("the client left before it had sent its request.") from error
         whole = b"".join(parts)
         if not whole:
             return None

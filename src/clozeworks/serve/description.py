@@ -107,7 +107,7 @@ def _add_responses(responses: dict[str, Any], endpoint: Endpoint) -> None:
 
 def _refusal(dialect: ClientDialect, own: int) -> tuple[int, dict[str, Any]]:
     """The status and the shape of an error in a dialect, as it makes them itself."""
-    status, content = dialect.error(own, "what is wrong", "id")
+    status, content = dialect.error(own, "A sentence.", "id")
     return status, _shape(content)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from clozeworks.serve.work import Work
+from clozeworks.serve.work import TooMuch, Work
 
 if TYPE_CHECKING:
     from clozeworks.serve.models import ServedModel, ServedModels
@@ -49,6 +49,22 @@ class Call:
     def model(self, name: str | None, ability: str | None = None) -> "ServedModel":
         """The model that is meant: the one of this name, or the only one that can do something."""
         return self.models.find(name, ability)
+
+    def check_count(self, count: int, what: str) -> None:
+        """Checks how much a request asks for where its fields multiply.
+
+        Args:
+            count: How many texts are read or written.
+            what: What they are, in the plural.
+
+        Raises:
+            TooMuch: If there are more than are taken at a time.
+        """
+        most = self.limits.get("inputs")
+        if most is not None and count > most:
+            raise TooMuch(
+                f"there are {count:,} {what}, at most {most:,} are taken; send less at a time."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -281,6 +281,9 @@ def _generated(call: Call, body: GenerateBody) -> Any:
     texts = [body.inputs] if isinstance(body.inputs, str) else body.inputs
     if "settings" in settings or "progress" in settings:
         raise InputError("settings are fields of the body itself; write max_new_tokens=… there.")
+    count = settings.get("num_return_sequences")
+    if isinstance(count, int):
+        call.check_count(len(texts) * count, "texts to be written")
     if body.stream:
         chunks = model.stream(texts, chat=body.chat, **settings)
         return Stream(_events(call, served.name, chunks))

@@ -7,7 +7,7 @@ from clozeworks.errors import ClozeworksError
 from clozeworks.inference.loop import Cancelled
 from clozeworks.serve.endpoint import ClientDialect
 from clozeworks.serve.models import UnknownModel
-from clozeworks.serve.work import DeadlinePassed, Overloaded, ServerStopped
+from clozeworks.serve.work import DeadlinePassed, Overloaded, ServerStopped, TooMuch
 
 
 class RefusedRequest(ClozeworksError):  # noqa: N818 (the name is the sentence)
@@ -22,6 +22,7 @@ class RefusedRequest(ClozeworksError):  # noqa: N818 (the name is the sentence)
 
 _STATUSES: tuple[tuple[type[BaseException], int], ...] = (
     (UnknownModel, 404),
+    (TooMuch, 413),
     (Overloaded, 429),
     (DeadlinePassed, 504),
     (ServerStopped, 503),

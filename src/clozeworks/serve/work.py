@@ -16,6 +16,10 @@ class Overloaded(ClozeworksError):  # noqa: N818 (the name is the sentence)
     """Seconds until it is worth asking again."""
 
 
+class TooMuch(ClozeworksError):  # noqa: N818 (the name is the sentence)
+    """A request asks for more than the server takes at a time."""
+
+
 class DeadlinePassed(ClozeworksError):  # noqa: N818 (the name is the sentence)
     """A request took longer than it may."""
 

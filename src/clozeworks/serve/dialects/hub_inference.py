@@ -220,6 +220,8 @@ def _labels(scores: Mapping[str, float]) -> list[dict[str, Any]]:
 
 def _zero_shot(call: Call, served: ServedModel, body: HubBody) -> Any:
     chosen = _parameters(body, ZeroShotParameters)
+    count = len(body.texts) * len(chosen.candidate_labels)
+    call.check_count(count, "pairs of a text and a label")
     found = zero_shot(
         served,
         body.texts,

@@ -131,6 +131,7 @@ def zero_shot_endpoints() -> list[Endpoint]:
 def _labelled(call: Call, body: ZeroShotBody) -> dict[str, Any]:
     served = entailment_model(call, body.model)
     texts = [body.inputs] if isinstance(body.inputs, str) else body.inputs
+    call.check_count(len(texts) * len(body.labels), "pairs of a text and a label")
     found = zero_shot(served, texts, body.labels, template=body.template, several=body.multi_label)
     outputs = [{"label": next(iter(each)), "scores": each} for each in found]
     one = isinstance(body.inputs, str)

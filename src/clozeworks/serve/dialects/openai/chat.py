@@ -1,6 +1,7 @@
 """Answers in chats, as OpenAI's clients ask for them."""
 
 from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -181,9 +182,11 @@ def _events(
         }
         return {**head, "choices": [choice], **no_usage}
 
+    # Whoever is refused shall be told so before anything else.
+    begun = [*islice(chunks, 1)]
     for index in range(len(choices)):
         yield event(index, {"role": "assistant", "content": ""}, (), None)
-    for chunk in chunks:
+    for chunk in chain(begun, chunks):
         choice = choices[chunk.number]
         text, tokens = choice.add(chunk)
         if text or tokens:
