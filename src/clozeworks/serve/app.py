@@ -60,6 +60,7 @@ class Exchange:
     call: Call
     endpoint: Endpoint
     begin: float
+    body: Any = None
     status: int = 200
 
     @property
@@ -153,11 +154,12 @@ class Answering:
                 candidates = _of_method(endpoints, request.method)
                 exchange.endpoint = candidates[0]
                 self._admit(exchange)
-                body = await self._body(request) if request.method == "POST" else None
-                fitting = (each for each in candidates if each.fits(body))
+                if request.method == "POST":
+                    exchange.body = await self._body(request)
+                fitting = (each for each in candidates if each.fits(exchange.body))
                 exchange.endpoint = next(fitting, candidates[0])
                 watch = asyncio.create_task(_gone(request, work))
-                response = await self._answered(exchange, body)
+                response = await self._answered(exchange)
             except Exception as error:
                 response = self._failed(error, exchange)
             self._head(exchange, response)
@@ -216,8 +218,8 @@ class Answering:
             return _decoded(whole)
         return await asyncio.get_running_loop().run_in_executor(self._threads, _decoded, whole)
 
-    async def _answered(self, exchange: Exchange, body: Any) -> Response:
-        endpoint, call = exchange.endpoint, exchange.call
+    async def _answered(self, exchange: Exchange) -> Response:
+        endpoint, call, body = exchange.endpoint, exchange.call, exchange.body
         loop = asyncio.get_running_loop()
         pieces = Pieces(loop, self.limits.unread_bytes)
 
@@ -365,9 +367,11 @@ class Answering:
         self.metrics.in_flight = len(self.in_flight)
         seconds = time.monotonic() - exchange.begin
         self.metrics.count(exchange.endpoint.path, exchange.status, work, seconds)
+        asked = {"asked": exchange.body} if self.log_texts else {}
         log.info(
             "request",
             extra={
+                "request_id": exchange.call.id,
                 "method": request.method,
                 "path": exchange.endpoint.path,
                 "status": exchange.status,
@@ -375,6 +379,7 @@ class Answering:
                 "tokens_read": work.tokens,
                 "tokens_written": work.written,
                 "client": request.client.host if request.client else "",
+                **asked,
             },
         )
 

@@ -7,6 +7,7 @@ waits for the longest.
 Shapes: n rows of a caller, V vocabulary.
 """
 
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
@@ -43,6 +44,8 @@ class SharedRows:
         """The next token of each; None while it does not wait for a pass."""
         self.closed = False
         self.replies: SimpleQueue[Tensor | BaseException] = SimpleQueue()
+        self.begun = 0.0
+        """When it was turned to."""
 
     def prefill(
         self, prompts: Sequence[Sequence[int]], max_new_tokens: int, start: int | None
@@ -51,13 +54,17 @@ class SharedRows:
         self.prompts, self.room, self.start = [list(ids) for ids in prompts], max_new_tokens, start
         self.reserved = self._width * len(prompts)
         self.work.tokens += sum(map(len, self.prompts))
+        self.work.prepared()
+        entered = time.monotonic()
         self._decoding.enter(self)
         self.work.on_cancel(lambda: self.replies.put(Cancelled("nobody waits for the text.")))
-        return self._reply()
+        logits = self._reply()
+        self.work.timings.queue += self.begun - entered
+        return logits
 
     def step(self, tokens: Tensor) -> Tensor:
         """The logits after one more token of every row, (n,) to (n, V)."""
-        self.work.written += len(tokens)
+        self.begun = time.monotonic()
         self._decoding.post(self, tokens)
         return self._reply()
 
@@ -80,6 +87,8 @@ class SharedRows:
             raise DeadlinePassed("the text took too long.") from None
         if isinstance(reply, BaseException):
             raise reply
+        self.work.timings.inference += time.monotonic() - self.begun
+        self.work.written += len(reply)  # one token is drawn from each row
         return reply
 
 
@@ -197,6 +206,9 @@ class Decoding:
 
     @torch.inference_mode()
     def _begin(self, arrived: Sequence[SharedRows]) -> list[Exception]:
+        begin = time.monotonic()
+        for each in arrived:
+            each.begun = begin
         texts = GrowingTexts(self.model)
         prompts = [ids for each in arrived for ids in each.prompts]
         most = max(each.room for each in arrived)

@@ -25,6 +25,8 @@ class ServerLimits:
             an answer; later its connection is closed.
         unread_bytes: The most bytes of a stream that a client may leave unread; then it ends.
         drain: Seconds that requests have to end once the server is asked to.
+        token_ids: Whether clients of OpenAI may send token ids; those of another tokenizer cannot
+            be told from a model's own.
     """
 
     body_bytes: int = 8 << 20
@@ -36,6 +38,7 @@ class ServerLimits:
     patience: float = 30.0
     unread_bytes: int = 4 << 20
     drain: float = 60.0
+    token_ids: bool = True
 
 
 class Keys:

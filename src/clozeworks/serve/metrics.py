@@ -54,6 +54,7 @@ class ServerMetrics:
         self.requests.labels(path, str(status)).inc()
         timings = work.timings
         for stage, spent in (
+            ("tokenization", timings.tokenization),
             ("queue", timings.queue),
             ("inference", timings.inference),
             ("total", seconds),

@@ -79,6 +79,7 @@ class Scheduler:
     @contextmanager
     def serving(self, work: Work) -> Iterator[None]:
         """Within the block, in this thread, models are run by the scheduler."""
+        work.prepare()
         with running_on(partial(self._compute, work)), growing_in(partial(self._open, work)):
             yield
 
@@ -151,6 +152,7 @@ class Scheduler:
     ) -> Iterator[tuple[list[int], Sequence[Any]]]:
         if not inputs:
             return
+        work.prepared()
         work.check()
         total, done = sum(costs), 0
         with self._admitted(total):
@@ -167,6 +169,7 @@ class Scheduler:
                         options.progress(done, total)
             finally:
                 job.failed = True  # whatever has not begun is not wanted any longer
+                work.prepare()
 
     def _open(self, work: Work, model: Model, max_new_tokens: int, width: int) -> DecoderRows:
         with self._changed:

@@ -33,6 +33,7 @@ class Timings:
     """Seconds that a request spent in each stage."""
 
     tokenization: float = 0.0
+    """Until there were tokens: checks are in it, too."""
     queue: float = 0.0
     inference: float = 0.0
 
@@ -47,10 +48,19 @@ class Work:
     tokens: int = 0
     """Tokens that the model read for it."""
     written: int = 0
-    """Tokens that the model wrote for it."""
+    """Tokens that the model wrote for it; with beams, those of all of them."""
     timings: Timings = field(default_factory=Timings)
+    _preparing: float = field(default_factory=time.monotonic)
     _cancelled: Event = field(default_factory=Event)
     _waiting: list[Callable[[], None]] = field(default_factory=list)
+
+    def prepare(self) -> None:
+        """From now on its inputs are made into tokens."""
+        self._preparing = time.monotonic()
+
+    def prepared(self) -> None:
+        """There are tokens now."""
+        self.timings.tokenization += time.monotonic() - self._preparing
 
     def cancel(self) -> None:
         """Nobody wants the answer any longer; what has not begun is dropped."""

@@ -98,7 +98,7 @@ def test_a_stream_is_the_whole_text(client, language_models):
     events = [json.loads(line.removeprefix("data: ")) for line in lines]
     assert "".join(each.get("text", "") for each in events) == whole["text"]
     assert events[-2]["whole"] == whole
-    assert events[-1]["usage"]["output_tokens"] in (11, 12)
+    assert events[-1]["usage"]["output_tokens"] == len(whole["tokens"]) == 12
     assert not client.answering.in_flight
 
 
@@ -267,3 +267,23 @@ def test_metrics(asking):
     for name in ("queue_inputs", "batches_total", "batch_tokens_total", "in_flight"):
         assert f"\nclozeworks_{name} " in text
     assert 'clozeworks_tokens_total{direction="read"} 8.0' in text
+
+
+@pytest.mark.parametrize("log_texts", [False, True])
+def test_the_log_holds_texts_only_if_asked(asking, caplog, log_texts):
+    caplog.set_level("INFO", logger="clozeworks.serve")
+    with asking("spam", log_texts=log_texts) as client:
+        client.post("/v1/classify", json={"inputs": "the cat"}, headers={"x-request-id": "mine"})
+    (record,) = (each for each in caplog.records if each.getMessage() == "request")
+    assert (record.request_id, record.status, record.path) == ("mine", 200, "/v1/classify")
+    assert ("the cat" in str(vars(record))) is log_texts
+
+
+@pytest.mark.parametrize(("ask", "name"), [("classify", "spam"), ("generate", "gpt2")])
+def test_each_stage_is_timed(asking, ask, name):
+    with asking(name) as client:
+        client.post(f"/v1/{ask}", json={"inputs": "the cat " * 20})
+        text = client.get("/metrics").text
+    sums = dict(line.rsplit(" ", 1) for line in text.splitlines() if "seconds_sum" in line)
+    for stage in ("tokenization", "queue", "inference"):
+        assert 0 < float(sums[f'clozeworks_stage_seconds_sum{{stage="{stage}"}}']) < 30, stage

@@ -88,6 +88,15 @@ def test_token_ids_of_the_model_itself(client, language_models, special):
     assert "x-warning" not in vectors(client, TEXTS).headers
 
 
+def test_token_ids_can_be_refused(asking):
+    limits = ServerLimits(token_ids=False)
+    with asking("bert", "gpt2", endpoints=openai_endpoints(), limits=limits) as client:
+        assert "this server takes no token ids" in told(vectors(client, [5, 6], status=400))
+        asked = {"model": "gpt2", "prompt": [5, 6], "max_tokens": 2}
+        assert "send texts" in told(client.post("/v1/completions", json=asked))
+        vectors(client, TEXTS)
+
+
 def test_token_ids_of_another_tokenizer(client, language_models):
     size = language_models["bert"].tokenizer.size
     ids = language_models["bert"].tokenizer.encode(["garden"], special=False)[0].ids

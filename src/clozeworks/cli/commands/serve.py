@@ -31,6 +31,7 @@ class ServingOptions:
         body_mb: The most megabytes of a request.
         timeout: Seconds that a request may take.
         drain: Seconds that requests have to end once the server is stopped.
+        refuse_token_ids: Take texts alone, no token ids, which could be those of another tokenizer.
         log_texts: Write what was asked to the log, too.
     """
 
@@ -42,6 +43,7 @@ class ServingOptions:
     body_mb: int = 8
     timeout: float = 120.0
     drain: float = 60.0
+    refuse_token_ids: Annotated[bool, Parameter(negative="")] = False
     log_texts: Annotated[bool, Parameter(negative="")] = False
 
 
@@ -99,6 +101,7 @@ def serve(
         tokens=options.tokens,
         timeout=options.timeout,
         drain=options.drain,
+        token_ids=not options.refuse_token_ids,
     )
     keys = Keys() if options.keys is None else Keys.read(options.keys)
     served = served_models(

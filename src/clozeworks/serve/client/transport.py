@@ -213,7 +213,9 @@ def error_of(
         sentence = f"{address}: {sentence} Here it is the argument key."
     elif status in (400, 408, 413, 422):
         return InputError(sentence)
-    elif status in (404, 429, 503, 504):
+    elif status == 404:
+        sentence = f"{sentence} After an address a model is named so: {address}#NAME."
+    if status in (404, 429, 503, 504):
         return _own_error(status, sentence)
     return ServerError(sentence, status, request_id)
 

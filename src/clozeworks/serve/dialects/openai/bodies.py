@@ -82,7 +82,16 @@ def check_ids(tokenizer: Tokenizer, several_ids: Sequence[Sequence[int]], field:
 
 
 def warn_of_ids(call: Call, served: ServedModel) -> None:
-    """Tells a client that its token ids were taken as this model's."""
+    """Tells a client that its token ids are taken as this model's.
+
+    Raises:
+        InputError: If the server takes none.
+    """
+    if not call.limits.get("token_ids", True):
+        raise InputError(
+            "this server takes no token ids, which could be those of another tokenizer; send texts "
+            "(in langchain: OpenAIEmbeddings(check_embedding_ctx_length=False))."
+        )
     name = served.name.encode("ascii", "replace").decode()  # as a header holds it
     call.headers["x-warning"] = _IDS_ARE_OURS.format(name=name)
 
