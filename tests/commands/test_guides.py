@@ -1,12 +1,14 @@
 """What a guide says can be typed, can be: every command, program and recipe, in both languages.
 
 Each guide is followed from its beginning to its end in a folder of its own. What a reader would
-bring along (texts, labelled files, a model) is made by `guide_files/NAME.py`.
+bring along (texts, labelled files, a model) is made by `guide_files/NAME.py`; what runs meanwhile,
+such as a server, by its `running`, which says what stands for what the guide writes.
 """
 
 import importlib.util
 import re
 import shlex
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -55,15 +57,13 @@ def prepare(name, language, folder):
     return module
 
 
-# The Chinese guides have the same commands, which a test below compares.
-@pytest.mark.parametrize("language", ["en", pytest.param("zh", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", NAMES)
-def test_a_guide_can_be_followed(name, language, command, tmp_path, monkeypatch):
-    module = prepare(name, language, tmp_path)
-    monkeypatch.chdir(tmp_path)
+def follow(name, language, module, command, stand_ins):
+    """Does what a guide says; the names that its programs have in the end."""
     names: dict[str, object] = {}
     ran = 0
     for kind, block in blocks(name, language):
+        for written, real in stand_ins.items():
+            block = block.replace(written, real)
         if kind == "console":
             for line in commands(block):
                 words = shlex.split(line, comments=True)
@@ -84,8 +84,20 @@ def test_a_guide_can_be_followed(name, language, command, tmp_path, monkeypatch)
         else:
             assert kind in ("text", "csv", "json"), f"{name}: {kind or 'a block without a kind'}"
     assert ran
-    if hasattr(module, "followed"):
-        module.followed(tmp_path, names)
+    return names
+
+
+# The Chinese guides have the same commands, which a test below compares.
+@pytest.mark.parametrize("language", ["en", pytest.param("zh", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_guide_can_be_followed(name, language, command, tmp_path, monkeypatch):
+    module = prepare(name, language, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    running = getattr(module, "running", lambda folder: nullcontext({}))
+    with running(tmp_path) as stand_ins:
+        names = follow(name, language, module, command, stand_ins)
+        if hasattr(module, "followed"):
+            module.followed(tmp_path, names)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -2,16 +2,19 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 import pytest
 
 import clozeworks as cw
 from clozeworks.errors import SettingError
 
+GUIDES = Path(__file__).resolve().parents[2] / "docs" / "guides"
 MISSING = "ray is not installed here: pip install 'clozeworks[ray]'"
 # Ray keeps what it writes below a short path (sockets), and nothing in anybody's home.
 PROGRAM = """
@@ -91,3 +94,15 @@ def test_replicas_load_models_themselves(tiny_models):
 
     with pytest.raises(SettingError, match=r"models\.words is 'LanguageModel'; replicas load"):
         deployment({"words": cw.load(tiny_models["bert"])})
+
+
+@pytest.mark.parametrize("guide", ["serving.md", "zh/serving.md"])
+def test_what_the_guides_say_is_a_deployment(guide, monkeypatch):
+    serve = pytest.importorskip("ray.serve", reason=MISSING)
+    text = (GUIDES / guide).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```text\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    [block] = [block for block in blocks if "clozeworks.serve.ray" in block]
+    ran = []
+    monkeypatch.setattr(serve, "run", ran.append)
+    exec(compile(block, guide, "exec"), {})
+    assert [type(each).__name__ for each in ran] == ["Application"]
