@@ -147,3 +147,35 @@ def test_what_was_accepted_is_answered(tiny_models):
             thread.join(30)
     assert process.returncode == 0
     assert found.count(503) == 6 and set(found) == {200, 503}
+
+
+def test_stopped_twice_it_waits_for_nobody(tiny_models):
+    with serving(tiny_models["bert"]) as (process, address, said):
+        host, _, port = address.partition(":")
+        with socket.create_connection((host, int(port))) as slow:
+            slow.sendall(b"POST /v1/embed HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{")
+            while b"in_flight 1.0" not in metrics(address):
+                assert process.poll() is None
+            process.send_signal(signal.SIGINT)
+            while not draining(address):
+                assert process.poll() is None
+            process.send_signal(signal.SIGINT)
+            assert process.wait(10) == 1
+    assert said[-1] == "Stopped; 1 request got no answer.\n"
+
+
+def metrics(address):
+    return got(address, "/metrics")[1]
+
+
+def draining(address):
+    return got(address, "/ready")[0] == 503
+
+
+def got(address, path):
+    connection = http.client.HTTPConnection(address, timeout=30)
+    connection.request("GET", path)
+    response = connection.getresponse()
+    found = response.status, response.read()
+    connection.close()
+    return found

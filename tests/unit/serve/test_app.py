@@ -7,10 +7,12 @@ import threading
 import numpy as np
 import pytest
 
-from clozeworks.serve.endpoint import Endpoint
+from clozeworks.serve.application import all_endpoints
+from clozeworks.serve.endpoint import Endpoint, Stream
 from clozeworks.serve.limits import Keys, ServerLimits
 from clozeworks.serve.models import ServedModel
 from clozeworks.serve.replies import NATIVE
+from clozeworks.serve.work import Overloaded
 from clozeworks.tasks.task import command_name, task_classes
 
 EVERYTHING = ("spam", "pairs", "ner", "qa", "bert", "gpt2", "t5")
@@ -136,8 +138,25 @@ def test_bodies_that_cannot_be_used(client):
     assert "top_kk" in setting and "top_k" in setting
     prompt = {"model": "gpt2", "inputs": "the cat " * 100}
     assert "has positions for 96" in wrong(post("/v1/generate", json=prompt), 422)
-    assert post("/nothing", json={}).status_code == 404
-    assert client.get("/v1/embed").status_code == 405
+
+
+def test_paths_and_methods_that_are_not_there(client):
+    lost = client.post("/v1/embd", json={})
+    assert wrong(lost, 404) == (
+        "there is nothing at '/v1/embd'; did you mean /v1/embed? see /openapi.json."
+    )
+    other = client.get("/v1/embed")
+    assert wrong(other, 405) == "/v1/embed takes no GET; send POST."
+    assert other.headers["allow"] == "POST, OPTIONS"
+    assert wrong(client.post("/health"), 405) == "/health takes no POST; see /openapi.json."
+    assert client.post("/v1/embed/", json={}).status_code == 404  # nobody is sent elsewhere
+    head = client.head("/v1/abilities")
+    assert head.status_code == 200 and head.headers["content-type"] == "application/json"
+    options = client.options("/v1/abilities", headers={"origin": "https://example.org"})
+    assert options.status_code == 204 and options.headers["allow"] == "GET, HEAD, OPTIONS"
+    assert "access-control-allow-origin" not in options.headers
+    host = client.get("/v1/abilities", headers={"host": "a/b?c"})
+    assert host.status_code == 200
 
 
 def test_limits(asking):
@@ -155,6 +174,70 @@ def test_limits(asking):
         assert wrong(many, 413) == (
             "inputs has 4 entries, at most 3 are taken; send less at a time."
         )
+        inside = client.post("/v1/embed", json={"inputs": {"a": [{"b": ["c"] * 4}]}})
+        assert wrong(inside, 413).startswith("inputs.a.0.b has 4 entries")
+        tokens = {"inputs": [0] * 200}
+        assert client.post("/v1/embed", json=tokens).status_code == 422  # tokens are no texts
+
+
+def test_what_multiplies_is_limited(asking):
+    limits = ServerLimits(inputs=5)
+    with asking("pairs", "gpt2", endpoints=all_endpoints(), limits=limits) as client:
+        labels = {"inputs": ["a", "b"], "labels": ["c", "d", "e"]}
+        assert wrong(client.post("/v1/zero-shot", json=labels), 413) == (
+            "there are 6 pairs of a text and a label, at most 5 are taken; send less at a time."
+        )
+        prompts = {"inputs": ["the", "cat"], "sample": True, "num_return_sequences": 3}
+        sentence = "there are 6 texts to be written, at most 5 are taken; send less at a time."
+        assert wrong(client.post("/v1/generate", json=prompts), 413) == sentence
+        body = {"prompt": ["the", "cat"], "n": 3}
+        refused = client.post("/v1/completions", json=body)
+        assert refused.status_code == 413 and refused.json()["error"]["message"] == sentence
+
+
+def test_a_stream_that_is_refused_has_its_status(asking):
+    def refused(call, body):
+        def events():
+            raise Overloaded("there is too much; ask again.")
+            yield
+
+        return Stream(events())
+
+    def broken(call, body):
+        def events():
+            yield "a piece"
+            raise RuntimeError("broken")
+
+        return Stream(events())
+
+    endpoints = [
+        Endpoint(path=f"/{answer.__name__}", summary="streams", answer=answer, dialect=NATIVE)
+        for answer in (refused, broken)
+    ]
+    with asking("bert", endpoints=endpoints) as client:
+        response = client.post("/refused")
+        assert wrong(response, 429) == "there is too much; ask again."
+        assert response.headers["retry-after"] == "1"
+        late = client.post("/broken")
+        first, second = late.text.split("\n\n")[:2]
+        assert late.status_code == 200 and first == "data: a piece"
+        assert json.loads(second.removeprefix("data: "))["error"]["status"] == 500
+        assert 'path="/broken",status="500"' in client.get("/metrics").text
+
+
+def test_pages_of_other_origins_may_ask_if_they_are_named(asking):
+    with asking("bert", origins=("https://example.org",)) as client:
+        headers = {
+            "origin": "https://example.org",
+            "access-control-request-method": "POST",
+            "access-control-request-headers": "content-type",
+        }
+        allowed = client.options("/v1/embed", headers=headers).headers
+        assert allowed["access-control-allow-origin"] == "https://example.org"
+        assert allowed["access-control-allow-methods"] == "POST, OPTIONS"
+        assert allowed["access-control-allow-headers"] == "content-type"
+        others = client.options("/v1/embed", headers={**headers, "origin": "https://a.example"})
+        assert "access-control-allow-origin" not in others.headers
 
 
 def test_keys(asking, tmp_path):

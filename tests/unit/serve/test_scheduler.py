@@ -6,10 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import clozeworks as cw
 from clozeworks.errors import ClozeworksError, InputError
 from clozeworks.inference.loop import BatchOptions, Cancelled, Computation, compute_in_order
+from clozeworks.serve.decoding import Decoding, SharedRows
 from clozeworks.serve.scheduler import Scheduler
 from clozeworks.serve.work import DeadlinePassed, Overloaded, ServerStopped, Work
 from clozeworks.tasks.classify import Classify
@@ -117,6 +120,71 @@ def test_chunks_of_a_stream_are_the_whole_text(scheduler, models):
 
     alone = streamed()
     assert asked(scheduler, [streamed] * 6) == [alone] * 6
+
+
+REQUESTS = {
+    "embed": lambda models: models["bert"].embed(TEXTS[2]).tolist(),
+    "several": lambda models: models["bert"].embed(TEXTS[:9]).tolist(),
+    "labels": lambda models: list(models["classify"].classify(TEXTS[5]).scores.values()),
+    "score": lambda models: list(models["gpt2"].score(TEXTS[7]).logprobs),
+    "text": lambda models: models["gpt2"].generate("the cat", max_new_tokens=6).text,
+    "drawn": lambda models: [
+        each.text
+        for each in models["gpt2"].generate(
+            "a dog is", max_new_tokens=9, sample=True, seed=5, num_return_sequences=2
+        )
+    ],
+    "beams": lambda models: models["t5"].generate("the cat", max_new_tokens=5, num_beams=3).text,
+    "stream": lambda models: "".join(
+        chunk.text for chunk in models["gpt2"].stream("hen yes", max_new_tokens=7)
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def answers_alone(models):
+    return {name: call(models) for name, call in REQUESTS.items()}
+
+
+@given(st.lists(st.tuples(st.sampled_from(sorted(REQUESTS)), st.integers(0, 4)), min_size=2,
+                max_size=10), st.sampled_from((16, 64, 1024)))  # fmt: skip
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_interleaving_gives_each_what_it_gets_alone(models, answers_alone, requests, tokens):
+    """Requests of every kind that begin at any moments, over batches of any size."""
+    scheduler = Scheduler(batch_tokens=tokens)
+    scheduler.start()
+
+    def answer(request):
+        name, delay = request
+        time.sleep(delay / 1000)
+        with scheduler.serving(Work()):
+            return REQUESTS[name](models)
+
+    try:
+        with ThreadPoolExecutor(len(requests)) as pool:
+            found = list(pool.map(answer, requests))
+    finally:
+        scheduler.stop()
+    for (name, _), own in zip(requests, found, strict=True):
+        expected = answers_alone[name]
+        if name in ("embed", "several", "labels", "score"):
+            np.testing.assert_allclose(own, expected, atol=1e-5)
+        else:
+            assert own == expected
+    assert scheduler.tokens == 0 and scheduler.growing == 0 and scheduler.failures == 0
+
+
+def test_memory_is_reserved_for_all_rows_of_a_prompt(models):
+    """Two prompts that each become 40 texts take turns if there is memory for 50."""
+    begun = []
+    decoding = Decoding(models["gpt2"].model, lambda: None, 50 * 20, 1024)
+    for number in range(2):
+        rows = SharedRows(decoding, Work(), width=40)
+        rows._reply = lambda number=number: begun.append(number)
+        rows.prefill([[1, 2, 3]], 17, None)
+    assert [each.reserved for each in decoding._beginning()] == [40]
+    decoding.advance()
+    assert decoding.waiting == 1
 
 
 def test_a_long_list_does_not_keep_others_waiting(models):
