@@ -994,17 +994,23 @@ async def attack_schema(made: Path, options: argparse.Namespace) -> AsyncIterato
         words = [
             options.schemathesis, "run", f"http://127.0.0.1:{server.port}/openapi.json",
             "--checks", checks, "--max-examples", str(options.examples), "--continue-on-failure",
-            "--no-shrink", "--workers", "2", "--seed", "1", "--suppress-health-check", "all",
+            "--no-shrink", "--workers", "2", "--suppress-health-check", "all", "--seed",
         ]  # fmt: skip
-        done = await asyncio.to_thread(
-            subprocess.run, words, capture_output=True, text=True, check=False, cwd=made
-        )
-        counts = re.search(r"([\d,]+) generated, ([\d,]+) passed", done.stdout)
-        numbers = [int(each.replace(",", "")) for each in counts.groups()] if counts else [0, 0]
-        if done.returncode:
-            print(done.stdout[-20_000:])
-        seen = Counter(passed=numbers[1], failed=numbers[0] - numbers[1])
-        yield row("schema", "cases of schemathesis", seen.elements(), "passed")
+        seen: Counter[str] = Counter()
+        for seed in range(options.seeds):
+            done = await asyncio.to_thread(
+                subprocess.run, [*words, str(seed)], capture_output=True, text=True, check=False,
+                cwd=made,
+            )  # fmt: skip
+            counts = re.search(r"([\d,]+) generated, ([\d,]+) (passed|found)", done.stdout)
+            if done.returncode or counts is None:
+                print(done.stdout[-20_000:], done.stderr)
+                seen["failed"] += 1
+            if counts is not None:
+                cases, fine = (int(each.replace(",", "")) for each in counts.groups()[:2])
+                seen["passed"] += fine if counts[3] == "passed" else cases - fine
+        yield row("schema", f"cases of schemathesis, {options.seeds} seeds", seen.elements(),
+                  "passed")  # fmt: skip
         statuses = Counter(
             str(json.loads(line)["status"])
             for line in server.log.read_text().splitlines()
@@ -1047,7 +1053,8 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60, help="of overload")
     parser.add_argument("--times", type=int, default=50, help="how often it is stopped")
     parser.add_argument("--minutes", type=float, default=20, help="of the soak")
-    parser.add_argument("--examples", type=int, default=150, help="of schemathesis, per operation")
+    parser.add_argument("--examples", type=int, default=30, help="of schemathesis, per operation")
+    parser.add_argument("--seeds", type=int, default=3, help="how often schemathesis is run")
     parser.add_argument("--schemathesis", help="the program; without it `schema` is left out")
     options = parser.parse_args()
     if unknown := set(options.attacks) - ATTACKS.keys():
@@ -1055,6 +1062,7 @@ def main() -> int:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # Trap: what a shell starts in the background ignores Ctrl-C, and so would servers.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # nothing it has started stays
     return 1 if asyncio.run(attack(options.attacks or list(ATTACKS), options)) else 0
 
 
