@@ -63,7 +63,9 @@ def test_what_is_copied_is_there_and_reaches_the_build():
 
 
 def test_the_image_is_of_this_version_and_has_little_power():
-    assert f"-t clozeworks:{cw.__version__} " in DOCKERFILE
+    for path in DEPLOY.iterdir():
+        named = re.findall(r"\bclozeworks:(\d[\w.]*)", path.read_text(encoding="utf-8"))
+        assert set(named) <= {cw.__version__}, path.name
     assert all(each["image"] == f"clozeworks:{cw.__version__}" for each in REPLICAS)
     assert re.search(r"^USER 10001:10001$", DOCKERFILE, re.MULTILINE)
     assert "HF_HUB_OFFLINE=1" in DOCKERFILE and "-c constraints.txt" in DOCKERFILE
