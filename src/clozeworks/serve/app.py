@@ -26,6 +26,7 @@ from starlette.types import Receive, Scope, Send
 
 from clozeworks.errors import nearest
 from clozeworks.inference.loop import Cancelled
+from clozeworks.serve.connections import EARLY
 from clozeworks.serve.description import described
 from clozeworks.serve.endpoint import Call, Endpoint, Stream
 from clozeworks.serve.limits import Keys, ServerLimits
@@ -177,7 +178,8 @@ class Answering:
             raise RefusedRequest(
                 401, "the key is missing or unknown; send Authorization: Bearer KEY."
             )
-        if self.draining:
+        # Who was there before is still answered, which ends the connection.
+        if self.draining and not exchange.request.scope.get("state", {}).get(EARLY):
             raise RefusedRequest(503, "the server is about to end; ask another one.")
         if len(self.in_flight) >= self.limits.requests:
             raise RefusedRequest(

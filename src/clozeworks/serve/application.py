@@ -9,6 +9,7 @@ The application computes from its startup to its shutdown, which an ASGI server 
 `FastAPI(lifespan=app.router.lifespan_context)`.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,6 +27,12 @@ from clozeworks.serve.loading import served_models, warm_up
 from clozeworks.serve.models import ServedModel, ServedModels
 from clozeworks.serve.native import native_endpoints
 from clozeworks.serve.scheduler import Scheduler
+
+# Trap: oneDNN compiles a kernel for each number of tokens, and keeps 1,024 of them, as torch does
+# once more for each thread: hundreds of megabytes after an hour of texts of all lengths. Both look
+# here when they first compute. With fewer, equally many requests are answered in a second.
+_KERNEL_CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
+_KERNELS = "64"
 
 
 def create_app(
@@ -69,6 +76,8 @@ def answering(
     log_texts: bool = False,
 ) -> Answering:
     """What answers for models that are loaded; each is asked once, which takes a moment."""
+    for name in _KERNEL_CACHES:
+        os.environ.setdefault(name, _KERNELS)
     warm_up(served)
     limits = limits or ServerLimits()
     return Answering(

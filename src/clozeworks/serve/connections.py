@@ -1,6 +1,7 @@
 """Connections that do not wait for clients for ever."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import h11
@@ -8,6 +9,8 @@ import orjson
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from clozeworks.serve.replies import NATIVE
+
+EARLY = "clozeworks.early"
 
 
 class PatientConnection(H11Protocol):
@@ -19,12 +22,15 @@ class PatientConnection(H11Protocol):
 
     Args:
         patience: The bound in seconds.
+        early: Says, when a client connects, whether its requests are taken although the server is
+            about to end by the time they come; the application finds it in its state.
         rest: What uvicorn hands a protocol.
     """
 
-    def __init__(self, *, patience: float, **rest: Any) -> None:
+    def __init__(self, *, patience: float, early: Callable[[], bool], **rest: Any) -> None:
         super().__init__(**rest)
         self._patience = patience
+        self.app_state = {**self.app_state, EARLY: early()}
         self._head: asyncio.TimerHandle | None = None
         self._taking: asyncio.TimerHandle | None = None
 

@@ -106,7 +106,7 @@ def run(
             log_config=None,
             access_log=False,
             server_header=False,
-            http=_connection(answering.limits.patience),
+            http=_connection(answering),
             ws="none",
             timeout_keep_alive=30,
             h11_max_incomplete_event_size=1 << 16,
@@ -126,9 +126,13 @@ def run(
     return lost
 
 
-def _connection(patience: float) -> Any:
+def _connection(answering: Answering) -> Any:
     """What makes a connection of a socket."""
-    return partial(PatientConnection, patience=patience)
+    return partial(
+        PatientConnection,
+        patience=answering.limits.patience,
+        early=lambda: not answering.draining,
+    )
 
 
 async def _served(
