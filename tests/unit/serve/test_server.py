@@ -177,8 +177,16 @@ def test_what_takes_too_long_to_end_is_counted(running):
     server.ended.put(None)
 
 
-def test_connections_end_with_the_server(running):
+def test_who_was_connected_is_answered_once_more(running):
     server = running()
-    server.answering.draining = True
-    with server.connection() as sock:
-        assert b"connection: close" in server.asked("/brief", sock) and closed(sock)
+    with server.connection() as sock, server.connection() as early:
+        sock.sendall(b"POST /brief HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{")
+        while not server.answering.in_flight:
+            time.sleep(0.01)
+        server.answering.draining = True
+        answer = server.asked("/brief", early)
+        assert b"200 OK" in answer and b"connection: close" in answer and closed(early)
+        with server.connection() as late:
+            assert b"503 Service Unavailable" in server.asked("/brief", late) and closed(late)
+        sock.sendall(b"}")
+        assert b"200 OK" in sock.recv(10_000)
