@@ -583,6 +583,7 @@ async def attack_clients(made: Path, options: argparse.Namespace) -> AsyncIterat
             ("8 clients that do not read a stream, others ask", _unread_streams),
             ("20 clients that do not read 25 MB, others ask", _unread_answers),
             ("the same again", _unread_answers),
+            ("and once more", _unread_answers),
         ):
             before = server.memory
             seen, allowed = await attack(server)
@@ -596,6 +597,7 @@ async def attack_clients(made: Path, options: argparse.Namespace) -> AsyncIterat
 MOST_GROWTH = {
     "8 clients that do not read a stream, others ask": 250,
     "20 clients that do not read 25 MB, others ask": 800,
+    "the same again": 200,
 }
 Attack = Callable[[Server], Awaitable[tuple[list[str], tuple[str, ...]]]]
 
@@ -701,8 +703,8 @@ async def _unread(
 
     several = [stubborn() for _ in range(count)]
     try:
-        waits = await _others(server, 50)
-        gone = "gone" if await idle(server.port, 60) else "stay"
+        waits = await _others(server, 40)
+        gone = "gone" if await idle(server.port, 100) else "stay"
     finally:
         for sock in several:
             sock.close()
