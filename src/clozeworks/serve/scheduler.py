@@ -33,6 +33,8 @@ _MOST_FAILURES = 5
 # The fraction of the available memory that the texts of a model may take while they grow.
 _MEMORY_FRACTION = 0.5
 _BEAT = 1.0
+# Batches of fewer tokens are computed by one core.
+_WORTH_ALL_CORES = 256
 
 
 class Scheduler:
@@ -224,7 +226,9 @@ class Scheduler:
     def _batches(self, batches: list[list[BatchInput]]) -> list[Exception]:
         self.batches += len(batches)
         self.computed_tokens += sum(each.cost for batch in batches for each in batch)
-        if len(batches) == 1:  # on all cores
+        # Cores that wait for each other at each operation pay for long texts alone: requests, too, are
+        # read and answered here.
+        if len(batches) == 1 and sum(each.cost for each in batches[0]) >= _WORTH_ALL_CORES:
             with torch.inference_mode():
                 return computed(batches[0])
         return [error for _, errors in self._pool.infer(computed, batches) for error in errors]

@@ -38,7 +38,8 @@ def test_both_kernels_give_the_same_numbers(calls, tokens, inputs, outputs, bias
         found = part(x)
         plain = F.linear(x, part.weight, part.bias)
         strided = part(drawn(tokens, 2 * inputs)[:, ::2])
-        assert calls == [tokens, tokens]
+        rounded = -(-tokens // 16) * 16
+        assert calls == [rounded, rounded]
         expected = F.linear(drawn(tokens, 2 * inputs)[:, ::2], part.weight, part.bias)
     torch.testing.assert_close(found, plain, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(strided, expected, rtol=1e-5, atol=1e-5)

@@ -12,10 +12,13 @@ Shapes: N tokens, I width in, O width out.
 from functools import cache
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 # With fewer multiplications than this the kernel takes longer to begin than it saves.
 _LEAST_PRODUCTS = 1 << 20
+# Numbers of tokens above this are rounded up to a multiple of it.
+_BLOCK = 16
 
 
 class LinearLayer(nn.Linear):
@@ -25,11 +28,18 @@ class LinearLayer(nn.Linear):
         """Tokens (N, I) to tokens (N, O)."""
         is_worth_it = len(x) * self.weight.numel() >= _LEAST_PRODUCTS
         if is_worth_it and _is_plain(x, self.weight) and _onednn_is_faster():
-            out: Tensor = torch.ops.mkldnn._linear_pointwise(
-                x, self.weight, self.bias, "none", [], ""
-            )
-            return out
+            return onednn_linear(x, self.weight, self.bias)
         return super().forward(x)
+
+
+def onednn_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """x @ weight.T + bias by oneDNN's kernel; the weight may be one that it has reordered."""
+    tokens = len(x)
+    # Trap: oneDNN keeps half a megabyte for each number of tokens it ever saw, in every thread.
+    if tokens > _BLOCK and tokens % _BLOCK:
+        x = F.pad(x, (0, 0, 0, -tokens % _BLOCK))
+    out: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+    return out[:tokens]
 
 
 def _is_plain(x: Tensor, weight: Tensor) -> bool:

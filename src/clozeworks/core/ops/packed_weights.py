@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from clozeworks.core.layers.linear import LinearLayer
+from clozeworks.core.layers.linear import LinearLayer, onednn_linear
 from clozeworks.core.model import Model
 from clozeworks.runtime.memory import available
 
@@ -44,10 +44,7 @@ class PackedLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Tokens (N, I) to tokens (N, O)."""
-        out: Tensor = torch.ops.mkldnn._linear_pointwise(
-            x, self._weight, self._bias, "none", [], ""
-        )
-        return out
+        return onednn_linear(x, self._weight, self._bias)
 
 
 def packed(model: Model) -> Model:
