@@ -33,6 +33,7 @@ class PatientConnection(H11Protocol):
         self.app_state = {**self.app_state, EARLY: early()}
         self._head: asyncio.TimerHandle | None = None
         self._taking: asyncio.TimerHandle | None = None
+        self._has_ended = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client is there, and is to ask something."""
@@ -41,7 +42,8 @@ class PatientConnection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Something came: a whole head, or a part of one."""
-        super().data_received(data)
+        if not self._has_ended:
+            super().data_received(data)
         self._expect()
 
     def _expect(self) -> None:
@@ -80,6 +82,7 @@ class PatientConnection(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         """What is no HTTP is told so in JSON, as everything."""
+        self._has_ended = True
         _, content = NATIVE.error(400, f"this is not HTTP ({msg}); use an HTTP client.", "")
         headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
@@ -89,7 +92,8 @@ class PatientConnection(H11Protocol):
                 h11.EndOfMessage(),
             ):
                 self.transport.write(self.conn.send(event))
-        self.transport.close()
+        # Trap: closed while more comes, the system takes back what the client has not read yet.
+        self.transport.write_eof()
 
 
 def _stop(timer: asyncio.TimerHandle | None) -> None:
