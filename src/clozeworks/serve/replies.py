@@ -8,6 +8,7 @@ from clozeworks.inference.loop import Cancelled
 from clozeworks.serve.endpoint import ClientDialect
 from clozeworks.serve.models import UnknownModel
 from clozeworks.serve.work import DeadlinePassed, Overloaded, ServerStopped, TooMuch
+from clozeworks.text.tokenizer.tokenizer import SHORTEN
 
 
 class RefusedRequest(ClozeworksError):  # noqa: N818 (the name is the sentence)
@@ -29,6 +30,7 @@ _STATUSES: tuple[tuple[type[BaseException], int], ...] = (
     (Cancelled, 499),
     (ClozeworksError, 422),
 )
+_SHORTEN = 'shorten it, or have it cut with "truncate": true'
 INTERNAL = "something went wrong inside the server; its log says what, under the id {id}."
 
 
@@ -41,7 +43,9 @@ def status_of(error: BaseException) -> int:
 
 def sentence_of(error: BaseException, request_id: str) -> str:
     """What a client is told of it; what is nobody's mistake stays in the log."""
-    return str(error) if isinstance(error, ClozeworksError) else INTERNAL.format(id=request_id)
+    if not isinstance(error, ClozeworksError):
+        return INTERNAL.format(id=request_id)
+    return str(error).replace(SHORTEN, _SHORTEN)
 
 
 def _native_error(status: int, message: str, request_id: str) -> tuple[int, Any]:

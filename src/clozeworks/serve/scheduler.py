@@ -226,8 +226,8 @@ class Scheduler:
     def _batches(self, batches: list[list[BatchInput]]) -> list[Exception]:
         self.batches += len(batches)
         self.computed_tokens += sum(each.cost for batch in batches for each in batch)
-        # Cores that wait for each other at each operation pay for long texts alone: requests, too, are
-        # read and answered here.
+        # Cores that wait for each other at each operation are worth it for long texts alone: they
+        # have requests to read and to answer, too.
         if len(batches) == 1 and sum(each.cost for each in batches[0]) >= _WORTH_ALL_CORES:
             with torch.inference_mode():
                 return computed(batches[0])

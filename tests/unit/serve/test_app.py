@@ -370,3 +370,11 @@ def test_each_stage_is_timed(asking, ask, name):
     sums = dict(line.rsplit(" ", 1) for line in text.splitlines() if "seconds_sum" in line)
     for stage in ("tokenization", "queue", "inference"):
         assert 0 < float(sums[f'clozeworks_stage_seconds_sum{{stage="{stage}"}}']) < 30, stage
+
+
+def test_a_long_text_is_refused_in_the_words_of_http(client):
+    asked = {"model": "bert", "inputs": "the cat " * 400}
+    sentence = wrong(client.post("/v1/embed", json=asked), 422)
+    assert sentence.endswith('shorten it, or have it cut with "truncate": true.')
+    cut = client.post("/v1/embed", json={**asked, "truncate": True})
+    assert cut.status_code == 200

@@ -169,14 +169,16 @@ def _overview(served: "list[ServedModel]") -> list[str]:
     from clozeworks.wording import size_in_words
 
     rows = [("name", "answers", "memory")]
+    reasons = [f"{each.name}: {each.unloadable}" for each in served if each.unloadable]
     total = 0
     for each in served:
         size = 0 if each.model is None else bytes_of(each.model)
         total += size
-        what = f"cannot be loaded: {each.unloadable}" if each.unloadable else ""
-        rows.append((each.name, what or ", ".join(each.abilities), size_in_words(size)))
+        what = "cannot be loaded" if each.unloadable else ", ".join(each.abilities)
+        memory = "" if each.model is None else size_in_words(size)
+        rows.append((each.name, what, memory))
     rows.append(("", "together, at most", size_in_words(total)))
-    return aligned(rows, left=(0, 1))
+    return [*aligned(rows, left=(0, 1)), *reasons]
 
 
 def _example(served: "list[ServedModel]", address: str, *, needs_key: bool) -> str:

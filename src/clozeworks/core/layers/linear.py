@@ -33,7 +33,7 @@ class LinearLayer(nn.Linear):
 
 
 def onednn_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """x @ weight.T + bias by oneDNN's kernel; the weight may be one that it has reordered."""
+    """X @ weight.T + bias by oneDNN's kernel; the weight may be one that it has reordered."""
     tokens = len(x)
     # Trap: oneDNN keeps half a megabyte for each number of tokens it ever saw, in every thread.
     if tokens > _BLOCK and tokens % _BLOCK:
