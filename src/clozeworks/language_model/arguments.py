@@ -74,13 +74,10 @@ def refuse_unknown(options: Mapping[str, Any], name: str, function: Callable[...
         UnknownName: If there is one.
     """
     usual = {field.name for field in fields(BatchOptions)}
-    known = usual | {
-        each.name
-        for each in signature(function).parameters.values()
-        if each.kind is each.KEYWORD_ONLY
-    }
     for option in options:
         if option not in usual:
+            parameters = signature(function).parameters.values()
+            known = usual | {each.name for each in parameters if each.kind is each.KEYWORD_ONLY}
             raise UnknownName(f"An argument of {name}", option, known)
 
 

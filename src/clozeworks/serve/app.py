@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 from uuid import uuid4
 
@@ -49,6 +50,8 @@ _SECURITY = {
     "cache-control": "no-store",
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
 }
+# Ids of requests: those of this process, and one after the other.
+_PROCESS, _NUMBERS = uuid4().hex[:16], count(1)
 # Without a sign of the scheduler for so many seconds the server is not ready.
 _STALE = 30.0
 
@@ -469,7 +472,7 @@ def _identity(given: str | None) -> str:
     """The id of a request: the client's own if it is a harmless one."""
     if given and len(given) <= 128 and given.isascii() and given.isprintable():
         return given
-    return uuid4().hex
+    return f"{_PROCESS}{next(_NUMBERS):016x}"
 
 
 def _decoded(body: bytes) -> Any:

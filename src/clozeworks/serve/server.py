@@ -115,7 +115,8 @@ def run(
         server = _Server(config, answering)
         answering.scheduler.start()
         try:
-            lost = asyncio.run(_served(server, answering, sock, ready))
+            with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+                lost = runner.run(_served(server, answering, sock, ready))
         finally:
             answering.scheduler.stop()
     if answering.scheduler.fatal is not None:
