@@ -21,7 +21,7 @@ clients: $(CLIENTS)/.made  ## make .venv-clients with the libraries that ask the
 test: $(VENV)/.dev  ## the fast tests (a few minutes on two cores)
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
-test-all: $(VENV)/.peers $(VENV)/.docs $(CLIENTS)/.made  ## every test that can run here: also slow, parity and distributed ones
+test-all: $(VENV)/.peers $(VENV)/.docs $(VENV)/.browser $(CLIENTS)/.made  ## every test that can run here: also slow, parity, distributed and browser ones
 	$(BIN)/python -m pytest -m "not gpu and not network"
 
 static: $(VENV)/.dev  ## formatting, lint, types, direction of imports, the map
@@ -67,6 +67,14 @@ $(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 # What cannot be installed is no failure: tests that need it say that it is missing, and are skipped.
+$(VENV)/.browser: $(VENV)/.dev
+	@rm -f $@
+	@$(PIP) -e ".[browser]" \
+	  && { command -v chromium || command -v google-chrome \
+	    || { apt-get -qq update && apt-get -qq -y install chromium fonts-noto-cjk; }; } >/dev/null \
+	  && touch $@ \
+	  || echo "Playwright or Chromium could not be installed; tests of the page are skipped."
+
 $(CLIENTS)/.made: constraints-clients.txt | $(BIN)/python
 	@rm -f $@
 	@$(BIN)/python -m venv $(CLIENTS) \
