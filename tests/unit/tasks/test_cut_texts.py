@@ -78,7 +78,8 @@ def test_a_model_says_that_it_read_a_part(model):
     assert long.to_dict()["truncated"] is True
     assert "truncated" not in short.to_dict()
     # What was dropped has no say.
-    assert classifier.classify(" ".join([*WORDS, "w3", "w4"])).scores == long.scores
+    again = classifier.classify(" ".join([*WORDS, "w3", "w4"]))
+    assert again.scores == pytest.approx(long.scores, abs=1e-6)
     assert "its first tokens" in task.reading_notes([long, short])[0]
 
 
