@@ -45,7 +45,7 @@ class WorkerPool:
         self.count = count or workers(device)
         self._device = device
         self._threads: ThreadPoolExecutor | None = None
-        self._tasks: list[Future[None]] = []  # of the last call
+        self._tasks: list[Future[None]] = []  # of the last call, or those that have not ended
         self._closed = Event()
         if self.count == 1:
             return
@@ -135,6 +135,17 @@ class WorkerPool:
                 yield result
         finally:
             stop.set()
+
+    def begin(self, work: Callable[[], None]) -> None:
+        """Has a worker do something as soon as it is free; nobody waits for it but `close`.
+
+        A pool of one does it now. Errors are the work's own to handle.
+        """
+        if self._threads is None:
+            work()
+            return
+        self._tasks = [task for task in self._tasks if not task.done()]
+        self._tasks.append(self._threads.submit(work))
 
     @contextmanager
     def alone(self, parameters: int) -> Iterator[None]:

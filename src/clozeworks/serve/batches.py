@@ -15,7 +15,7 @@ from typing import Any
 
 from clozeworks.core.model import Model
 from clozeworks.errors import ClozeworksError
-from clozeworks.inference.loop import BatchOptions, Computation, by_budget
+from clozeworks.inference.loop import WORTH_A_WORKER, BatchOptions, Computation, by_budget
 from clozeworks.serve.work import Work
 
 BatchGroup = tuple[int, Hashable]
@@ -83,6 +83,16 @@ class BatchInput:
         return self.job.costs[self.number]
 
 
+@dataclass(eq=False)
+class _Waiting:
+    """The inputs that wait and may share a batch."""
+
+    heap: list[tuple[int, int, BatchInput]] = field(default_factory=list)
+    """By age, then in the order they came."""
+    tokens: int = 0
+    """Of all of them."""
+
+
 class BatchQueue:
     """Inputs that wait, the oldest first; not safe for several threads.
 
@@ -93,33 +103,41 @@ class BatchQueue:
 
     def __init__(self, batch_tokens: int, workers: int) -> None:
         self.batch_tokens, self.workers = batch_tokens, workers
-        self._groups: dict[BatchGroup, list[tuple[int, int, BatchInput]]] = {}
+        self._groups: dict[BatchGroup, _Waiting] = {}
         self._age = 0  # of the input that was taken last
         self._count = 0
 
     def __len__(self) -> int:
-        return sum(map(len, self._groups.values()))
+        return sum(len(waiting.heap) for waiting in self._groups.values())
 
     def add(self, job: Job) -> None:
         """Adds the inputs of a job, the longest first, so that batches are of similar lengths."""
-        heap = self._groups.setdefault(job.group, [])
+        waiting = self._groups.setdefault(job.group, _Waiting())
+        waiting.tokens += sum(job.costs)
         age = self._age
         for number in sorted(range(len(job.inputs)), key=lambda number: -job.costs[number]):
-            heapq.heappush(heap, (age, self._count, BatchInput(job, number)))
+            heapq.heappush(waiting.heap, (age, self._count, BatchInput(job, number)))
             self._count += 1
             age += job.costs[number]
 
-    def take(self) -> list[list[BatchInput]]:
-        """The batches that are computed next, at most one for each worker; none if nothing waits.
+    def take(self, free: int) -> list[list[BatchInput]]:
+        """The batches that are computed next; none if nothing waits.
 
-        Inputs of jobs that failed, or that nobody waits for, are dropped.
+        A batch has no more than a worker's part of what waits, so that workers that begin one after
+        the other end together. Inputs of jobs that failed, or that nobody waits for, are dropped.
+
+        Args:
+            free: How many workers have nothing to do; there are no more batches than that.
         """
         while self._groups:
-            group = min(self._groups, key=lambda group: self._groups[group][0][:2])
-            heap, taken, tokens = self._groups[group], list[BatchInput](), 0
-            most = self.batch_tokens * self.workers
+            group = min(self._groups, key=lambda group: self._groups[group].heap[0][:2])
+            waiting, taken, tokens = self._groups[group], list[BatchInput](), 0
+            part = max(-(-waiting.tokens // self.workers), WORTH_A_WORKER)
+            most = min(part, self.batch_tokens) * free
+            heap = waiting.heap
             while heap and (not taken or tokens + heap[0][2].cost <= most):
                 age, _, each = heapq.heappop(heap)
+                waiting.tokens -= each.cost
                 if each.job.failed or each.job.work.over:
                     continue
                 self._age = max(self._age, age)
@@ -129,14 +147,14 @@ class BatchQueue:
                 del self._groups[group]
             if taken:
                 costs = [each.cost for each in taken]
-                batches = by_budget(costs, self.batch_tokens, self.workers)
+                batches = by_budget(costs, self.batch_tokens, free)
                 return [[taken[number] for number in batch] for batch in batches]
         return []
 
     def fail(self, error: ClozeworksError) -> None:
         """Ends everything that waits."""
-        for heap in self._groups.values():
-            for _, _, each in heap:
+        for waiting in self._groups.values():
+            for _, _, each in waiting.heap:
                 each.job.fail(error)
         self._groups.clear()
 

@@ -1,9 +1,10 @@
-"""The one thread of a server that computes, for all requests and all models.
+"""What computes in a server, for all requests and all models, the oldest inputs first.
 
 The idea: every request is answered by a thread of its own with the methods that everybody has
 (`model.classify`, `model.stream`); where these would run a model, they wait for the scheduler. It
-takes turns: the oldest inputs of all requests as a batch, then a token of every text that grows. So
-nothing is computed twice at a time, and nothing waits while the machine is idle.
+gives every core that is free the oldest inputs of all requests as a batch. A token of every text
+that grows takes all cores, as soon as the batches that were begun have ended. So nothing waits
+while a core is idle.
 """
 
 import time
@@ -54,8 +55,6 @@ class Scheduler:
         device: torch.device | None = None,
     ) -> None:
         self.most_tokens, self.batch_tokens = most_tokens, batch_tokens
-        self.beat = time.monotonic()
-        """When the thread was last seen."""
         self.tokens = 0
         """Tokens in hand."""
         self.batches = 0
@@ -72,6 +71,10 @@ class Scheduler:
         self._changed = Condition()
         self._stopping = False
         self._pool = WorkerPool(self._device)
+        self._running: dict[int, float] = {}  # batches, and when they began
+        self._turned = time.monotonic()
+        self._broken: BaseException | None = None  # what a batch failed with that no job was told
+        self._grew = False  # what was done last: texts grew, or batches began
         self._queue = BatchQueue(batch_tokens, self._pool.count)
         self._decodings: dict[int, Decoding] = {}
         self._thread = Thread(target=self._run, name="scheduler", daemon=True)
@@ -84,6 +87,11 @@ class Scheduler:
         work.prepare()
         with running_on(partial(self._compute, work)), growing_in(partial(self._open, work)):
             yield
+
+    @property
+    def beat(self) -> float:
+        """When the thread was last seen, or the batch began that has been computed for longest."""
+        return min([self._turned, *list(self._running.values())])
 
     @property
     def waiting(self) -> int:
@@ -206,29 +214,64 @@ class Scheduler:
                     decoding.fail(ended)
 
     def _turn(self) -> None:
-        """A batch, then a token of every growing text; waits if there is nothing to do."""
+        """Begins batches, or has every growing text grow by a token; waits if neither is possible.
+
+        Both come in turns if there is always more of both.
+        """
+        batches: list[list[BatchInput]] = []
         with self._changed:
-            batches = self._queue.take()
+            self._turned = time.monotonic()
+            if self._broken is not None:
+                raise self._broken
             ready = [each for each in self._decodings.values() if each.ready]
-            self.beat = time.monotonic()
-            if not batches and not ready:
+            free = self._pool.count - len(self._running)
+            if free > 0 and (self._grew or not ready):
+                batches = self._queue.take(free)
+            if batches:
+                self._count(batches)
+            elif not ready or self._running:
+                # Growing takes all cores: it waits for the batches, and none begins before it.
+                self._grew = self._grew and not ready
                 self._changed.wait(_BEAT)
                 return
-        failures = self._batches(batches) if batches else []
+        self._grew = not batches
+        if batches:
+            self._begin(batches)
+            return
         for decoding in ready:
-            failures += decoding.advance()
+            failures = decoding.advance()
             self.steps += 1
-        # A failure is one in a row until something succeeds.
-        self.failures = self.failures + len(failures) if failures else 0
-        if self.failures >= _MOST_FAILURES:
-            raise failures[-1]
+            self._told(failures)
 
-    def _batches(self, batches: list[list[BatchInput]]) -> list[Exception]:
+    def _count(self, batches: list[list[BatchInput]]) -> None:
+        self._running |= {id(batch): self._turned for batch in batches}
         self.batches += len(batches)
         self.computed_tokens += sum(each.cost for batch in batches for each in batch)
+
+    def _begin(self, batches: list[list[BatchInput]]) -> None:
         # Cores that wait for each other at each operation are worth it for long texts alone: they
         # have requests to read and to answer, too.
-        if len(batches) == 1 and sum(each.cost for each in batches[0]) >= _WORTH_ALL_CORES:
+        is_long = sum(each.cost for each in batches[0]) >= _WORTH_ALL_CORES
+        if is_long and len(batches) == len(self._running) == 1:
+            self._compute_batch(batches[0])
+            return
+        for batch in batches:
+            self._pool.begin(partial(self._compute_batch, batch))
+
+    def _compute_batch(self, batch: list[BatchInput]) -> None:
+        try:
             with torch.inference_mode():
-                return computed(batches[0])
-        return [error for _, errors in self._pool.infer(computed, batches) for error in errors]
+                failures = computed(batch)
+            self._told(failures)
+        except BaseException as error:
+            self._broken = error
+        with self._changed:
+            del self._running[id(batch)]
+            self._changed.notify_all()
+
+    def _told(self, failures: list[Exception]) -> None:
+        """Counts failures: one is in a row until something succeeds; too many end the thread."""
+        with self._changed:
+            self.failures = self.failures + len(failures) if failures else 0
+            if self.failures >= _MOST_FAILURES:
+                raise failures[-1]
