@@ -42,3 +42,13 @@ def test_contributing_lists_the_layers_that_are_checked():
     named = {name for line in layers for name in line.split(" | ")}
     inside = (ROOT / "src" / "clozeworks").iterdir()
     assert {path.name for path in inside if (path / "__init__.py").exists()} <= named
+
+
+def test_the_wheel_holds_the_page():
+    """Files that are not Python belong to the package as well: nothing leaves them out."""
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]
+    assert wheel["build"]["targets"]["wheel"] == {"packages": ["src/clozeworks"]}
+    ignored = (ROOT / ".gitignore").read_text(encoding="utf-8").split()
+    page = ROOT / "src" / "clozeworks" / "serve" / "page"
+    for path in page.rglob("*"):
+        assert not any(path.match(f"{each.strip('/')}") for each in ignored), path

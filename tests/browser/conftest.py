@@ -73,7 +73,7 @@ def workspace(tiny_models, writers, small_corpus, write_recipe, tmp_path_factory
     cw.Index.build(DOCUMENTS, bert, folder / "documents")
     shutil.copytree(small_corpus, folder / "corpus")
     recipe = write_recipe(folder)
-    assert run(["pretrain", str(recipe), "--quiet"]) == 0
+    assert run(["pretrain", str(recipe)]) == 0
     rows = [f'"{text.replace(chr(34), chr(34) * 2)}",{label}' for text, label in LABELLED]
     (folder / "reviews.csv").write_text("\n".join(["text,label", *rows]) + "\n", encoding="utf-8")
     return folder

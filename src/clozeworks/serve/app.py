@@ -33,6 +33,7 @@ from clozeworks.serve.endpoint import Call, Endpoint, Stream
 from clozeworks.serve.limits import Keys, ServerLimits
 from clozeworks.serve.metrics import ServerMetrics
 from clozeworks.serve.models import ServedModels
+from clozeworks.serve.page_files import page_routes
 from clozeworks.serve.pieces import Pieces
 from clozeworks.serve.replies import NATIVE, RefusedRequest, sentence_of, status_of
 from clozeworks.serve.scheduler import Scheduler
@@ -126,6 +127,7 @@ class Answering:
             title="Clozeworks", openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan,
             redirect_slashes=False, exception_handlers={HTTPException: self._lost},
         )  # fmt: skip
+        app.router.routes.extend(page_routes())  # other methods at / are answered below
         for path, endpoints in self._paths.items():
             app.router.routes.append(Route(path, _Path(self, endpoints)))
         app.router.add_route("/health", self._health, methods=["GET"])

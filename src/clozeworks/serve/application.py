@@ -26,6 +26,7 @@ from clozeworks.serve.limits import Keys, ServerLimits
 from clozeworks.serve.loading import served_models, warm_up
 from clozeworks.serve.models import ServedModel, ServedModels
 from clozeworks.serve.native import native_endpoints
+from clozeworks.serve.page_files import page_endpoint
 from clozeworks.serve.scheduler import Scheduler
 
 # Trap: oneDNN compiles a kernel for each number of tokens, and keeps 1,024 of them, as torch does
@@ -93,7 +94,7 @@ def answering(
 
 def all_endpoints() -> list[Endpoint]:
     """Everything that can be asked, in every dialect; where paths clash, the first that fits."""
-    return [
+    endpoints = [
         *native_endpoints(),
         *zero_shot_endpoints(),
         *openai_endpoints(),
@@ -101,3 +102,4 @@ def all_endpoints() -> list[Endpoint]:
         *reranker_endpoints(),
         *hub_endpoints(),
     ]
+    return [*endpoints, page_endpoint(endpoints)]
