@@ -110,14 +110,32 @@ def load(folder: Path, *, dtype: torch.dtype | None = None, check: bool = True) 
     with ThreadPoolExecutor(1, "checksums") as background:
         most = CHECKED_BYTES if check else 0
         compared = background.submit(check_files, folder, notes, most=most)
-        loaded = _loaded(folder, config, family, notes, dtype)
+        loaded = _read(folder, config, family, notes, dtype)
         # Last: what is wrong with a file that cannot be used was said above, and said better.
         compared.result()
     return loaded
 
 
-def _loaded(
-    folder: Path, config: Config, family: Family, notes: dict[str, Any], dtype: torch.dtype | None
+def outline(folder: Path) -> Checkpoint:
+    """Reads everything of a folder but its weights, which takes a moment whatever its size.
+
+    The model is on torch's `meta` device: it can be described, and asked what it is, but not run.
+
+    Raises:
+        CheckpointError: If the folder is incomplete, damaged or contradicts itself.
+    """
+    config, family = read_config(folder)
+    return _read(folder, config, family, read_notes(folder), None, weights=False)
+
+
+def _read(
+    folder: Path,
+    config: Config,
+    family: Family,
+    notes: dict[str, Any],
+    dtype: torch.dtype | None,
+    *,
+    weights: bool = True,
 ) -> Checkpoint:
     files = TakenApart(folder, family.forms(config))
     report = LoadReport()
@@ -133,16 +151,16 @@ def _loaded(
     report.absent = sorted(family.architectures[name].parts - parts)
     blueprint = _with_own_heads(family.blueprint(config, parts), notes, folder / NOTES)
     blueprint = _untie_if_different(blueprint, files, sources, report)
-    model = _filled(blueprint, files, sources, names, report, dtype)
+    model = _filled(blueprint, files, sources, names, report, dtype, weights=weights)
     if report.is_fatal:
         raise CheckpointError(
             f"{folder} does not fit its config.json: {'; '.join(report.lines())}; "
             f"take both from the same model."
         )
     tokenizer = _tokenizer(folder, family, blueprint, notes.get("tokenizer"), report)
-    pooling, weights = read_pooling(folder, usual_pooling(blueprint), blueprint)
+    pooling, steps = read_pooling(folder, usual_pooling(blueprint), blueprint)
     if pooling.needs_head:
-        add_head(model, pooling, weights, dtype)
+        add_head(model, pooling, steps, dtype)
     return Checkpoint(
         model=model.eval(),
         family=family,
@@ -321,8 +339,13 @@ def _filled(
     names: Names,
     report: LoadReport,
     dtype: torch.dtype | None,
+    *,
+    weights: bool,
 ) -> Model:
-    """The model with the folder's weights in place, without a second copy in memory."""
+    """The model with the folder's weights in place, without a second copy in memory.
+
+    Unless it is to have `weights`, they are compared with the model, but not read.
+    """
     model = _without_weights(blueprint, files.folder / "config.json")
     tied = model.tied()
     for copy, original in tied.items():
@@ -342,13 +365,15 @@ def _filled(
             report.misshapen[theirs] = (files.shape(theirs), tuple(parameter.shape))
         else:
             stored.add(files.dtype(theirs))
-            state[ours] = files.tensor(theirs)
+            state[ours] = files.tensor(theirs) if weights else parameter
     report.unexpected += sources.values()
     report.loaded = len(state)
     if not report.is_fatal:
         if dtype is None and len(stored) > 1:
             dtype = reduce(torch.promote_types, stored)
             report.notes.append(f"stored in several precisions, all raised to {_dtype_name(dtype)}")
+        if not weights:
+            return model.to(dtype or next(iter(stored), torch.float32))
         if dtype is not None:
             state = {ours: tensor.to(dtype) for ours, tensor in state.items()}
         model.load_state_dict(state, strict=False, assign=True)

@@ -353,3 +353,16 @@ def load(
     where = find_device(device or "cpu")
     checkpoint = folders.load(resolve(name, revision=revision), dtype=find_dtype(dtype))
     return LanguageModel(checkpoint, str(name)).to(where)
+
+
+def outline(name: str | Path) -> LanguageModel:
+    """Reads a model without its weights: it can say what it is, but computes nothing.
+
+    Args:
+        name: A folder in the Hugging Face layout, or a name on the hub.
+
+    Raises:
+        CheckpointError: If the folder is incomplete or damaged.
+        HubError: If there is no such folder and the hub cannot provide the model.
+    """
+    return LanguageModel(folders.outline(resolve(name)), str(name))

@@ -42,16 +42,22 @@ def served_models(
         InputError: If none of them can be loaded.
     """
     found: list[ServedModel] = []
+
+    def add(name: str, model: LanguageModel) -> None:
+        model.model.eval()
+        widths = stated_widths(model) | {*(truncate_dims or {}).get(name, ())}
+        found.append(ServedModel(name, model, truncate_dims=tuple(sorted(widths))))
+
     for name, source in sources.items():
         if isinstance(source, LanguageModel):
-            found.append(ServedModel(name, source))
+            add(name, source)
         elif isinstance(source, str | Path):
             try:
                 if is_index(Path(source)):
                     opened: Any = Index.open(source)
                     found.append(ServedModel(name, index=opened))
                 else:
-                    found.append(ServedModel(name, load(source, device=device, dtype=dtype)))
+                    add(name, load(source, device=device, dtype=dtype))
             except ClozeworksError as error:
                 found.append(ServedModel(name, unloadable=str(error)))
         else:
@@ -59,14 +65,14 @@ def served_models(
             found.append(ServedModel(name, index=index))
     if all(each.unloadable for each in found):
         raise InputError("\n".join(each.unloadable for each in found) or "name a model to serve.")
-    for each in found:
-        if each.model is not None:
-            each.model.model.eval()
-            stated = next(filter(None, map(each.model.checkpoint.config.get, _WIDTHS)), ())
-            asked = (truncate_dims or {}).get(each.name, ())
-            each.truncate_dims = tuple(sorted({*map(int, stated), *asked}))
     share_weights([each.model.model for each in found if each.model is not None])
     return found
+
+
+def stated_widths(model: LanguageModel) -> set[int]:
+    """The widths that the folder of a model says its vectors may be cut to."""
+    stated = next(filter(None, map(model.checkpoint.config.get, _WIDTHS)), ())
+    return {*map(int, stated)}
 
 
 def share_weights(models: Sequence[nn.Module]) -> int:

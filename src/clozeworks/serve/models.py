@@ -1,7 +1,6 @@
 """The models that a server holds, by name, and what each can do."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -36,32 +35,70 @@ class SearchIndex(Protocol):
         """The documents that fit best."""
 
 
-@dataclass(eq=False)
 class ServedModel:
-    """A model with its name, or an index."""
+    """A model with its name, or an index.
 
-    name: str
-    model: LanguageModel | None = None
-    index: SearchIndex | None = None
-    unloadable: str = ""
-    """Why it could not be loaded; empty if it was."""
-    truncate_dims: tuple[int, ...] = field(default=())
-    """Widths that its vectors may be cut to."""
+    Args:
+        name: Its name.
+        model: The model, or
+        index: the index.
+        unloadable: Why it could not be loaded; empty if it was.
+        truncate_dims: Widths that its vectors may be cut to.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        model: LanguageModel | None = None,
+        index: SearchIndex | None = None,
+        unloadable: str = "",
+        truncate_dims: tuple[int, ...] = (),
+    ) -> None:
+        self.name = name
+        self._model, self._index, self._unloadable = model, index, unloadable
+        self._truncate_dims = truncate_dims
+
+    @property
+    def model(self) -> LanguageModel | None:
+        """The model, ready to compute; None for an index and for what could not be loaded."""
+        return self._model
+
+    @property
+    def outline(self) -> LanguageModel | None:
+        """The model to be described, perhaps without its weights; None where `model` is None."""
+        return self._model
+
+    @property
+    def index(self) -> SearchIndex | None:
+        """The index; None for a model."""
+        return self._index
+
+    @property
+    def truncate_dims(self) -> tuple[int, ...]:
+        """Widths that its vectors may be cut to."""
+        return self._truncate_dims
+
+    @property
+    def unloadable(self) -> str:
+        """Why it could not be loaded, as far as that was tried; empty if it was."""
+        return self._unloadable
 
     @cached_property
     def abilities(self) -> tuple[str, ...]:
         """What it can be asked, by the names of commands."""
         if self.index is not None:
             return (SEARCH,)
-        if self.model is None:
+        model = self.outline
+        if model is None:
             return ()
         found = list(self.tasks)
         if COMPARE in found and RERANK not in found:  # by the probability of its last label
             found.append(RERANK)
-        blueprint = self.model.blueprint
+        blueprint = model.blueprint
         has_words = "vocabulary" in blueprint.heads
         can_write = blueprint.can_generate and has_words
-        if self.model.task is None and has_words and self.model.tokenizer.mask_id is not None:
+        has_mask = model.has_tokenizer and model.tokenizer.mask_id is not None
+        if model.task is None and has_words and has_mask:
             found.append(FILL)
         if can_write:
             found += [GENERATE, SCORE]
@@ -70,24 +107,32 @@ class ServedModel:
     @cached_property
     def tasks(self) -> Mapping[str, AnyTask]:
         """The tasks that its head can do, by the names of their commands."""
-        assert self.model is not None
+        model = self.outline
+        assert model is not None
         found: dict[str, AnyTask] = {}
-        own = self.model.task
+        own = model.task
         for kind, task in task_classes().items():
             # Vectors of a model that was taught something else are not what it is served for.
-            if issubclass(task, Embed) and own is not None and not self.model.pooling.stated:
+            if issubclass(task, Embed) and own is not None and not model.pooling.stated:
                 continue
             try:
-                found[command_name(kind)] = self.model.task_for(task)
+                found[command_name(kind)] = model.task_for(task)
             except ClozeworksError:
                 continue
         return found
 
     def language_model(self) -> LanguageModel:
-        """The model; an index has none to ask."""
-        if self.model is None:
+        """The model, ready to compute.
+
+        Raises:
+            UnknownModel: If it is an index, which has none to ask, or cannot be loaded.
+        """
+        model = self.model
+        if self.unloadable:
+            raise UnknownModel(f"{self.name} could not be loaded: {self.unloadable}")
+        if model is None:
             raise UnknownModel(f"{self.name} is an index; ask it with /v1/search.")
-        return self.model
+        return model
 
 
 class ServedModels:
@@ -95,6 +140,10 @@ class ServedModels:
 
     def __init__(self, models: Sequence[ServedModel]) -> None:
         self._models = {each.name: each for each in models}
+
+    def add(self, model: ServedModel) -> None:
+        """Serves one more, unless one of its name is served; nobody is disturbed."""
+        self._models = self._models | {model.name: self._models.get(model.name, model)}
 
     def __iter__(self) -> Iterator[ServedModel]:
         return iter(self._models.values())
@@ -131,14 +180,13 @@ class ServedModels:
             near = nearest(name, self._models)
             hint = f" Did you mean {near!r}?" if near else ""
             raise UnknownModel(f"model is {name!r}; this server has {self._listed()}.{hint}")
+        able_to = model.abilities  # before: what is read when it is first asked is read now
         if model.unloadable:
             raise UnknownModel(f"{name} could not be loaded: {model.unloadable}")
-        if ability is not None and ability not in model.abilities:
+        if ability is not None and ability not in able_to:
             others = ", ".join(each.name for each in self.able(ability))
             able_ones = f"; {others} can" if others else ""
-            raise UnknownModel(
-                f"{name} cannot {ability}: it can {', '.join(model.abilities)}{able_ones}."
-            )
+            raise UnknownModel(f"{name} cannot {ability}: it can {', '.join(able_to)}{able_ones}.")
         return model
 
     def _listed(self) -> str:

@@ -325,9 +325,9 @@ def _abilities(call: Call, body: None) -> Any:
 
 def _described(served: ServedModel) -> dict[str, Any]:
     record: dict[str, Any] = {"name": served.name, "abilities": [*served.abilities]}
-    if served.model is None:
+    model = served.outline
+    if model is None:
         return record
-    model = served.model
     own = model.task
     record["task"] = None if own is None else command_name(registry.kind(type(own)))
     record["tasks"] = {name: config.plain(task.to_save()) for name, task in served.tasks.items()}

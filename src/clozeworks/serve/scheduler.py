@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from functools import partial
 from threading import Condition, Thread
 from typing import Any
+from weakref import WeakValueDictionary
 
 import torch
 
@@ -76,7 +77,8 @@ class Scheduler:
         self._broken: BaseException | None = None  # what a batch failed with that no job was told
         self._grew = False  # what was done last: texts grew, or batches began
         self._queue = BatchQueue(batch_tokens, self._pool.count)
-        self._decodings: dict[int, Decoding] = {}
+        # Those of which somebody holds rows: a model that nobody uses can be let go.
+        self._decodings: WeakValueDictionary[int, Decoding] = WeakValueDictionary()
         self._thread = Thread(target=self._run, name="scheduler", daemon=True)
 
     # What requests use.

@@ -40,7 +40,8 @@ def is_trained_for(served: ServedModel, ability: str) -> bool:
 
     Without a task it was trained to fill gaps, which makes it good for vectors, or to write.
     """
-    task = None if served.model is None else served.model.task
+    model = served.outline
+    task = None if model is None else model.task
     if task is not None:
         return task.item_type.command == ability
     return ability in (FILL, GENERATE) or (ability == EMBED and GENERATE not in served.abilities)
