@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from clozeworks.core.attention.kv_cache import KVCache
 from clozeworks.core.attention.masks import MaskSpec
@@ -29,6 +29,9 @@ class Trace:
 
     hidden_states: list[Tensor] = field(default_factory=list)
     attention: list[list[Tensor]] | None = field(default_factory=list)
+
+    def attended(self, attention: nn.Module, values: Tensor) -> None:
+        """Called after each attention with its module and its values, (M, K, D)."""
 
 
 @dataclass
@@ -99,6 +102,11 @@ class ForwardContext:
         """Adds the hidden states between two layers to the trace."""
         if self.trace is not None:
             self.trace.hidden_states.append(x)
+
+    def attended(self, attention: nn.Module, values: Tensor) -> None:
+        """Tells the trace which attention has just run, and what values it mixed, (M, K, D)."""
+        if self.trace is not None:
+            self.trace.attended(attention, values)
 
     def attention_weights(self) -> list[Tensor] | None:
         """A fresh list for the next attention to fill, if weights are wanted."""

@@ -175,6 +175,7 @@ class SelfAttentionModule(AttentionModule):
             dropout=self.dropout if self.training else 0.0,
             weights=context.attention_weights(),
         )
+        context.attended(self, v)
         return self.joined(mixed)
 
 
@@ -207,4 +208,5 @@ class CrossAttentionModule(AttentionModule):
             dropout=self.dropout if self.training else 0.0,
             weights=context.attention_weights(),
         )
+        context.attended(self, v)
         return self.joined(mixed)

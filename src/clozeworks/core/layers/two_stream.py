@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from clozeworks.core.attention.masks import MaskSpec, Permutation
-from clozeworks.core.context import AttentionSource, ForwardContext
+from clozeworks.core.context import AttentionSource, ForwardContext, Trace
 from clozeworks.core.heads.query_start import NAME as START
 from clozeworks.core.layout import Layout
 
@@ -76,9 +76,18 @@ class Streams:
 
 
 def unseen(
-    model: "Model", ids: Tensor, layout: Layout, types: Tensor | None, positions: Tensor
+    model: "Model",
+    ids: Tensor,
+    layout: Layout,
+    types: Tensor | None,
+    positions: Tensor,
+    trace: Trace | None = None,
 ) -> Tensor:
-    """The query stream's hidden states at positions (n,) whose tokens nobody may see, (n, W)."""
+    """The query stream's hidden states at positions (n,) whose tokens nobody may see, (n, W).
+
+    A trace is given the query stream's hidden states before each layer and after the last, and its
+    attention.
+    """
     counts = torch.bincount(layout.rows(ids.device)[positions], minlength=len(layout)).tolist()
     seen = torch.full_like(ids, -1).index_fill(0, positions, 0)
     streams = two_streams(
@@ -89,7 +98,10 @@ def unseen(
         targets=TargetQueries(positions, Layout(counts), model.heads[START]()),
         ranks=PermutationRanks(torch.zeros_like(ids), seen),
         content=False,
+        trace=trace,
     )
+    if trace is not None:
+        trace.hidden_states.extend(streams.queries)
     return streams.queries[-1]
 
 
@@ -110,6 +122,7 @@ def two_streams(
     ranks: PermutationRanks | None = None,
     memory: Memory | None = None,
     content: bool = True,
+    trace: Trace | None = None,
 ) -> Streams:
     """Runs the layers of a model on both streams.
 
@@ -122,6 +135,7 @@ def two_streams(
         ranks: Who attends to whom; what the layers say if not given.
         memory: What stands before the texts.
         content: Whether the content stream goes through the last layer, too.
+        trace: Keeps the attention of the query stream.
     """
     assert targets is None or ranks is not None, "a target must not be seen by its query"
     tower = model.encoder
@@ -134,7 +148,7 @@ def two_streams(
         g = model.embeddings.at(targets.start, targets.tokens, layout, types)
         query_types = None if types is None else types[targets.tokens]
         query_context = ForwardContext(
-            targets.layout, types=query_types, mask=before.order(ranks, targets.tokens)
+            targets.layout, trace, types=query_types, mask=before.order(ranks, targets.tokens)
         )
         streams.queries.append(g)
         positions = before.positions(targets.tokens)
