@@ -37,9 +37,9 @@ from clozeworks.language_model.evaluated import (
 from clozeworks.language_model.evaluation import evaluate
 from clozeworks.language_model.generation_methods import GenerationMethods
 from clozeworks.language_model.inspection_methods import InspectionMethods
+from clozeworks.language_model.look_methods import LookMethods
 from clozeworks.language_model.scoring_methods import ScoringMethods
 from clozeworks.language_model.space_methods import SpaceMethods
-from clozeworks.language_model.task_methods import TaskMethods
 from clozeworks.runtime.devices import find_device, find_dtype
 from clozeworks.tasks.metrics.custom import Metric
 from clozeworks.text.training.extend import LEAST, Extension, extend
@@ -55,7 +55,7 @@ class FillKeywords(BatchKeywords, total=False):
 
 
 class LanguageModel(
-    TaskMethods, SpaceMethods, ScoringMethods, GenerationMethods, InspectionMethods
+    LookMethods, SpaceMethods, ScoringMethods, GenerationMethods, InspectionMethods
 ):
     """A model with its tokenizer, its family and everything else its folder states.
 

@@ -1,0 +1,78 @@
+"""Attention beside that of transformers, attributions beside those of captum."""
+
+import numpy as np
+import pytest
+import torch
+
+from clozeworks.checkpoints import folder as folders
+from clozeworks.look.attention import look_at_attention
+from clozeworks.text.tokenizer.encoding import Encoded
+
+pytestmark = pytest.mark.parity
+ENCODERS = [
+    "AlbertForMaskedLM", "BertForMaskedLM", "CamembertForMaskedLM", "DebertaForMaskedLM",
+    "DebertaV2ForMaskedLM", "DistilBertForMaskedLM", "ElectraForMaskedLM", "ErnieForMaskedLM",
+    "ModernBertForMaskedLM", "RobertaForMaskedLM", "XLMRobertaForMaskedLM", "XLNetLMHeadModel",
+]  # fmt: skip
+DECODERS = [
+    "GPT2LMHeadModel", "OpenAIGPTLMHeadModel", "LlamaForCausalLM", "MistralForCausalLM",
+    "Qwen2ForCausalLM", "SmolLM3ForCausalLM",
+]  # fmt: skip
+
+
+class Numbered:
+    """A tokenizer of texts that are numbers already: "7 8 9"."""
+
+    mask_id = None
+
+    def encode(self, texts, pairs=None, *, max_length=None, offsets=False):
+        ids = list(map(int, texts[0].split()))
+        n = len(ids)
+        return [Encoded(ids, [0] * n, [False] * n, [(0, 0)] * n, [0] * n, [0] * n)]
+
+    def token_of(self, token):
+        return str(token)
+
+
+@pytest.mark.parametrize("architecture", ENCODERS + DECODERS)
+def test_attention(architecture, peer, tmp_path):
+    theirs = peer(architecture)
+    theirs.save_pretrained(tmp_path / "peer")
+    model = folders.load(tmp_path / "peer").model
+    ids = torch.randint(5, 99, (1, 14), generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        expected = theirs(input_ids=ids, output_attentions=True).attentions
+    text = " ".join(map(str, ids[0].tolist()))
+    stream = look_at_attention(model, Numbered(), text).streams[0]
+    assert len(stream.layers) == len(expected)
+    for layer, right in zip(stream.layers, expected, strict=True):
+        np.testing.assert_allclose(layer.weights, right[0].numpy(), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "architecture", ["T5ForConditionalGeneration", "MT5ForConditionalGeneration"]
+)
+def test_attention_of_encoder_decoders(architecture, peer, tmp_path):
+    theirs = peer(architecture)
+    theirs.save_pretrained(tmp_path / "peer")
+    model = folders.load(tmp_path / "peer").model
+    read, written = [9, 8, 7, 30, 41, 1], [0, 12, 13, 44]
+    with torch.no_grad():
+        expected = theirs(
+            input_ids=torch.tensor([read]),
+            decoder_input_ids=torch.tensor([written]),
+            output_attentions=True,
+        )
+    # The last token of a target is predicted, not read.
+    view = look_at_attention(
+        model, Numbered(), " ".join(map(str, read)), target="12 13 44 1", start=0
+    )
+    for kind, right in (
+        ("encoder", expected.encoder_attentions),
+        ("decoder", expected.decoder_attentions),
+        ("cross", expected.cross_attentions),
+    ):
+        layers = view.stream(kind).layers
+        assert len(layers) == len(right)
+        for layer, weights in zip(layers, right, strict=True):
+            np.testing.assert_allclose(layer.weights, weights[0].numpy(), atol=1e-5)
