@@ -4,6 +4,7 @@ import json
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 
 import clozeworks as cw
@@ -82,6 +83,7 @@ def test_one_file_is_a_task(added, folder, capsys, serving):
     assert run(["relate", "--help"]) == 0
     assert "two spans" in " ".join(capsys.readouterr().out.split())
 
+    lines = [json.loads(line) for line in Path("parts/test.jsonl").read_text().splitlines()]
     loaded = cw.load("run/model")
     kind = task_class("relate")
     assert isinstance(loaded.task, kind)
@@ -91,6 +93,7 @@ def test_one_file_is_a_task(added, folder, capsys, serving):
     with serving({"spans": loaded}) as address:
         served = cw.connect(address).predict(items)
         assert run(["relate", f"{address}#spans", "parts/test.jsonl", "--json"]) == 0
+        check_page(address, lines[:2], [each.label for each in predictions[:2]])
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     for found in ([each.to_dict() for each in served], lines):
         for one, other in zip(found, asked, strict=True):
@@ -104,6 +107,24 @@ def test_one_file_is_a_task(added, folder, capsys, serving):
     assert [each.label for each in cw.load("again").predict(items)] == [
         p.label for p in predictions
     ]
+
+
+def check_page(address, rows, labels):
+    """A page that does not know the task has what it needs for its fields and its answers."""
+    (model,) = httpx.get(f"{address}/v1/abilities").json()["models"]
+    form = model["forms"]["relate"]
+    assert form["kind"] == "task" and form["title"] == "Relations of spans"
+    kinds = {each["name"]: each["kind"] for each in form["inputs"]}
+    assert kinds == {"text": "text", "head": "span", "tail": "span"}
+    assert all(each["required"] for each in form["inputs"])
+    assert sorted(form["labels"]) == ["near", "part_of"]
+    inputs = [{name: row[name] for name in kinds} for row in rows]
+    answer = httpx.post(f"{address}{form['path']}", json={"inputs": inputs, "show": True}).json()
+    for row, shown, label in zip(inputs, answer["shown"], labels, strict=True):
+        assert shown["headline"] == label and len(shown["scores"]) == 2
+        assert shown["marked"]["text"] == row["text"]
+        spans = {mark["name"]: [mark["begin"], mark["end"]] for mark in shown["marked"]["marks"]}
+        assert spans == {"head": row["head"], "tail": row["tail"]}
 
 
 def reading():

@@ -113,7 +113,7 @@ def show(console: "Console", shown: "ShownPrediction") -> None:
         console.print(headline)
     if shown.marked is not None:
         console.print(_spans(console, shown.marked, whole=shown.whole))
-    for line in shown.lines:
+    for line in (*(f"{score:.3f}  {name}" for name, score in shown.scores), *shown.lines):
         console.print(
             _visible(line) if shown.whole or not shown.headline else f"  {_visible(line)}"
         )

@@ -226,6 +226,23 @@ class RequiredWords(LogitsProcessorSpec):
 
 
 @spec
+class FirstTokens(LogitsProcessorSpec):
+    """Each text begins with these tokens."""
+
+    tokens: tuple[int, ...]
+
+    def __call__(self, logits: Tensor, history: History) -> Tensor:
+        """Logits of the next of them alone, until all have come."""
+        if history.written >= len(self.tokens):
+            return logits
+        token = self.tokens[history.written]
+        kept = logits[:, token]
+        only = torch.full_like(logits, NEVER)
+        only[:, token] = torch.where(kept > NEVER, kept, 0.0)
+        return only
+
+
+@spec
 class InTurn(LogitsProcessorSpec):
     """These tokens come once each, in this order, the first at once; then texts may end.
 

@@ -65,6 +65,8 @@ class Wording:
     """These are never generated."""
     required_words: tuple[str, ...] = ()
     """These are generated, at the latest at the end."""
+    first_tokens: tuple[str, ...] = ()
+    """Texts begin with these entries of the vocabulary, and go on as the model has it."""
 
     def __post_init__(self) -> None:
         for name in ("bad_words", "required_words"):
@@ -138,6 +140,10 @@ class Generation:
 
     def __post_init__(self) -> None:
         count, beams = self.num_return_sequences, self.beams
+        first, room = self.wording.first_tokens, self.ending.max_new_tokens
+        if len(first) > room:
+            rule = f"they are {len(first):,}, and `max_new_tokens` is {room:,}"
+            raise SettingError("first_tokens", first, rule, "raise it, or leave some out")
         if beams is None:
             if self.drawing is None and count > 1:
                 rule, advice = "greedy decoding gives one text", "set `sample`, or `num_beams`"
@@ -225,4 +231,4 @@ class Generation:
 # The fields of `Generation` that hold other settings.
 _PARTS = ("ending", "wording", "drawing", "beams")
 # Settings that are several strings; one may be given alone.
-_LISTS = ("stop", "bad_words", "required_words")
+_LISTS = ("stop", "bad_words", "required_words", "first_tokens")

@@ -19,6 +19,7 @@ from clozeworks.errors import InputError, SettingError, UnsupportedError
 from clozeworks.generate.beams import Beams, search
 from clozeworks.generate.logits_processors import (
     BadWords,
+    FirstTokens,
     Known,
     LogitsProcessorSpec,
     MinNewTokens,
@@ -225,6 +226,7 @@ class TextWriter:
             rule = f"{self.name} has no token that ends a text, so it has no effect"
             raise SettingError("min_new_tokens", minimum, rule, "leave it out")
         check_words(self.tokenizer, settings.wording, self.name)
+        first_ids(self.tokenizer, settings.wording)
         words = settings.wording.required_words
         required = sum(map(len, runs_of(self.tokenizer, words)))
         for number, room in enumerate(limits, first):
@@ -299,6 +301,8 @@ class _GenerationBatch:
             rules.append(RequiredWords(words=self.required, ends=ends, max_new_tokens=limit))
         if ending.min_new_tokens:
             rules.append(MinNewTokens(tokens=ending.min_new_tokens, ends=ends))
+        if wording.first_tokens:
+            rules.append(FirstTokens(tokens=first_ids(self.tokenizer, wording)))
         return rules + (self.settings.drawing.rules() if self.settings.drawing is not None else [])
 
     @torch.inference_mode()
@@ -392,6 +396,22 @@ def _seed(seed: int, prompt: Sequence[int], number: int) -> int:
     """A seed for one text: a function of the prompt, so that neighbours change nothing."""
     data = np.array([seed, number, *prompt], dtype=np.int64).tobytes()
     return int.from_bytes(sha256(data).digest()[:8], "little") >> 1
+
+
+def first_ids(tokenizer: Tokenizer, wording: Wording) -> tuple[int, ...]:
+    """The tokens that texts begin with.
+
+    Raises:
+        SettingError: If the vocabulary has no such entry.
+    """
+    ids = []
+    for entry in wording.first_tokens:
+        token = tokenizer.id_of(entry)
+        if token is None:
+            rule, advice = "the vocabulary has no such entry", "name entries as answers show them"
+            raise SettingError("first_tokens", entry, rule, advice)
+        ids.append(token)
+    return tuple(ids)
 
 
 def runs_of(

@@ -51,9 +51,9 @@ class GenerationMethods(LoadedCheckpoint):
                 `temperature`, `top_k`, `top_p`, `min_p`, `typical`, `seed`; `num_beams`,
                 `length_penalty`, `early_stopping`, `num_beam_groups`, `diversity_penalty`;
                 `repetition_penalty`, `presence_penalty`, `frequency_penalty`,
-                `no_repeat_ngram_size`, `bad_words`, `required_words`; `num_return_sequences` for
-                several texts per prompt; `top_logprobs` for alternatives of every token.
-                `Generation.of` explains them.
+                `no_repeat_ngram_size`, `bad_words`, `required_words`, `first_tokens`;
+                `num_return_sequences` for several texts per prompt; `top_logprobs` for alternatives
+                of every token. `Generation.of` explains them.
 
         Returns:
             For one prompt its `WrittenText`, for several a list of them; with

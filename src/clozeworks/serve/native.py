@@ -5,10 +5,9 @@ Inputs are texts, or objects with the fields of the task's items; outputs are wh
 its file exists.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
@@ -16,31 +15,21 @@ from clozeworks import config, registry
 from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.items import Item
 from clozeworks.errors import InputError
-from clozeworks.inference.streaming import StreamChunk, WrittenText
 from clozeworks.language_model.pair_scores import scored_pairs
-from clozeworks.serve.endpoint import Call, Endpoint, Stream
-from clozeworks.serve.models import EMBED, FILL, GENERATE, RERANK, SCORE, SEARCH, ServedModel
+from clozeworks.serve.endpoint import Call, Endpoint
+from clozeworks.serve.forms import asked_roles, form_of, languages_read, shown_json
+from clozeworks.serve.generation import generation_endpoint
+from clozeworks.serve.models import EMBED, FILL, RERANK, SCORE, SEARCH, ServedModel
+from clozeworks.serve.native_body import NativeBody, answer_of
 from clozeworks.serve.replies import NATIVE
 from clozeworks.tasks.rerank.task import ranked
 from clozeworks.tasks.task import Task, command_name, task_classes
-
-_ModelName = Annotated[
-    str | None, Field(description="The name of a model; not needed if only one can do it.")
-]
-
-
-class NativeBody(BaseModel):
-    """What every body may hold."""
-
-    model_config = ConfigDict(extra="forbid", protected_namespaces=())
-
-    model: _ModelName = None
 
 
 def native_endpoints() -> list[Endpoint]:
     """An endpoint for each task, and those of models without a task."""
     tasks = [_of_task(kind, task) for kind, task in task_classes().items() if kind != EMBED]
-    return [*tasks, *_OTHERS]
+    return [*tasks, *_OTHERS, generation_endpoint()]
 
 
 # Tasks.
@@ -63,6 +52,7 @@ def _of_task(kind: str, task: type[Task[Any, Any]]) -> Endpoint:
         f"{task.__name__}Body",
         __base__=NativeBody,
         inputs=(one | list[one], Field(description=f"One {item.asked_unit} or several.")),  # type: ignore[arg-type,valid-type]
+        show=(bool, Field(False, description="Answers also as a page shows them, in `shown`.")),
         **options,
     )
     example = dict(zip(item.text_names, item.example, strict=False))
@@ -84,17 +74,11 @@ def _row(name: str, item: type[Item]) -> type[BaseModel]:
     Where rows come in two forms, such as texts and lists of words, no field is needed in all.
     """
     fields: dict[str, Any] = {}
-    plain = item.asked_as((), has_lists=False)
-    forms = list(dict.fromkeys((plain, item)))
-    asked = [role for form in forms for role in form.roles if role.name in form.asked_roles]
-    several = len(forms) > 1 or any(role.suffices for role in asked)
-    for role in asked:
-        is_text = role.name in item.text_names
-        kind: Any = str if is_text and role.holds == "text" else Any
-        needed = is_text and not several
+    for role in asked_roles(item):
+        kind: Any = str if role.is_text else Any
         fields[role.name] = (
-            kind if needed else kind | None,
-            Field(default=... if needed else None),
+            kind if role.needed else kind | None,
+            Field(default=... if role.needed else None),
         )
     return create_model(
         f"{name.title().replace('-', '')}Input", __config__=ConfigDict(extra="forbid"), **fields
@@ -108,11 +92,17 @@ def _predicted(name: str, kind: type[Task[Any, Any]], call: Call, body: Any) -> 
     own = served.tasks.get(name) or model.task_for(kind)  # which says why it cannot
     task, change = own.configured(**chosen)
     several = body.inputs if isinstance(body.inputs, list) else [body.inputs]
-    found = model.predict([_item(task, each, n) for n, each in enumerate(several, start=1)], task)
+    items = [_item(task, each, n) for n, each in enumerate(several, start=1)]
+    found = model.predict(items, task)
     if change is not None:
         found = list(map(change, found))
-    outputs = [each.to_dict(getattr(body, "top", None)) for each in found]
-    return _answer(call, served.name, outputs, one=not isinstance(body.inputs, list))
+    top, one = getattr(body, "top", None), not isinstance(body.inputs, list)
+    outputs = [each.to_dict(top) for each in found]
+    answer = answer_of(call, served.name, outputs, one=one)
+    if body.show:
+        shown = [shown_json(task, *pair, top) for pair in zip(items, found, strict=True)]
+        answer["shown"] = shown[0] if one else shown
+    return answer
 
 
 def _item(task: Task[Any, Any], given: Any, number: int) -> Item:
@@ -136,15 +126,6 @@ def _item(task: Task[Any, Any], given: Any, number: int) -> Item:
         return item
     except ValueError as error:
         raise InputError(f"{where}: {str(error).removesuffix('.')}.") from error
-
-
-def _answer(call: Call, model: str, outputs: list[Any], *, one: bool) -> dict[str, Any]:
-    return {"model": model, "outputs": outputs[0] if one else outputs, "usage": usage_of(call)}
-
-
-def usage_of(call: Call) -> dict[str, int]:
-    """The tokens that were really read and written."""
-    return {"input_tokens": call.work.tokens, "output_tokens": call.work.written}
 
 
 # Vectors, and what is done with them.
@@ -173,7 +154,7 @@ def _embedded(call: Call, body: EmbedBody) -> Any:
         max_length=body.max_length,
         truncate=body.truncate,
     )
-    return _answer(call, served.name, list(vectors), one=isinstance(body.inputs, str))
+    return answer_of(call, served.name, list(vectors), one=isinstance(body.inputs, str))
 
 
 class RerankBody(NativeBody):
@@ -191,7 +172,7 @@ def _reranked(call: Call, body: RerankBody) -> Any:
         {**each.to_dict(), "logit": scored[each.index].logit}
         for each in ranked(body.documents, scored)[: body.top]
     ]
-    return _answer(call, served.name, outputs, one=False)
+    return answer_of(call, served.name, outputs, one=False)
 
 
 class SearchBody(NativeBody):
@@ -214,7 +195,7 @@ def _searched(call: Call, body: SearchBody) -> Any:
         top=body.top, by=body.by, where=body.where, rerank=reranker, exact=body.exact,
     )  # fmt: skip
     outputs = [[_hit(each) for each in hits] for hits in found]
-    return _answer(call, served.name, outputs, one=isinstance(body.inputs, str))
+    return answer_of(call, served.name, outputs, one=isinstance(body.inputs, str))
 
 
 def _hit(hit: Any) -> dict[str, Any]:
@@ -238,7 +219,7 @@ def _filled(call: Call, body: FillBody) -> Any:
     texts = [body.inputs] if isinstance(body.inputs, str) else body.inputs
     found = served.language_model().fill(texts, top=body.top, words=body.words)
     outputs = [asdict(each) for each in found]
-    return _answer(call, served.name, outputs, one=isinstance(body.inputs, str))
+    return answer_of(call, served.name, outputs, one=isinstance(body.inputs, str))
 
 
 class ScoreBody(NativeBody):
@@ -262,57 +243,7 @@ def _scored(call: Call, body: ScoreBody) -> Any:
     )
     one = isinstance(body.inputs, str)
     outputs = [asdict(each) for each in ([found] if one else found)]
-    return _answer(call, served.name, outputs, one=one)
-
-
-class GenerateBody(NativeBody):
-    """Prompts to be continued or answered, with the settings of `generate`."""
-
-    model_config = ConfigDict(extra="allow", protected_namespaces=())
-
-    inputs: str | list[str]
-    chat: bool = Field(False, description="Each prompt is what a user says in a chat.")
-    stream: bool = False
-
-
-def _generated(call: Call, body: GenerateBody) -> Any:
-    served = call.model(body.model, GENERATE)
-    model, settings = served.language_model(), dict(body.model_extra or {})
-    texts = [body.inputs] if isinstance(body.inputs, str) else body.inputs
-    if "settings" in settings or "progress" in settings:
-        raise InputError("settings are fields of the body itself; write max_new_tokens=… there.")
-    count = settings.get("num_return_sequences")
-    if isinstance(count, int):
-        call.check_count(len(texts) * count, "texts to be written")
-    if body.stream:
-        chunks = model.stream(texts, chat=body.chat, **settings)
-        return Stream(_events(call, served.name, chunks))
-    found: Sequence[Any] = model.generate(texts, chat=body.chat, **settings)
-    outputs = [
-        [written_json(each) for each in several]
-        if isinstance(several, list)
-        else written_json(several)
-        for several in found
-    ]
-    return _answer(call, served.name, outputs, one=isinstance(body.inputs, str))
-
-
-def _events(call: Call, name: str, chunks: Iterator[StreamChunk]) -> Iterator[Mapping[str, Any]]:
-    for chunk in chunks:
-        event: dict[str, Any] = {
-            "prompt": chunk.prompt,
-            "number": chunk.number,
-            "text": chunk.text,
-        }
-        if chunk.whole is not None:
-            event["whole"] = written_json(chunk.whole)
-        yield event
-    yield {"model": name, "usage": usage_of(call)}
-
-
-def written_json(text: WrittenText) -> dict[str, Any]:
-    """A text that was written, as JSON can hold it."""
-    return text.to_dict()
+    return answer_of(call, served.name, outputs, one=one)
 
 
 # What there is to ask.
@@ -325,6 +256,7 @@ def _abilities(call: Call, body: None) -> Any:
 
 def _described(served: ServedModel) -> dict[str, Any]:
     record: dict[str, Any] = {"name": served.name, "abilities": [*served.abilities]}
+    record["forms"] = {ability: form_of(ability, served) for ability in served.abilities}
     model = served.outline
     if model is None:
         return record
@@ -334,6 +266,7 @@ def _described(served: ServedModel) -> dict[str, Any]:
     record["dtype"] = str(model.dtype).removeprefix("torch.")
     if model.has_tokenizer:
         record["max_length"] = model.max_length
+        record["reads"] = languages_read(model.tokenizer)
     if EMBED in served.abilities:
         prompts = model.prompts
         record["pooling"] = str(model.pooling)
@@ -369,13 +302,5 @@ _OTHERS = [
     Endpoint(
         path="/v1/score", summary="say how likely texts are", answer=_scored, dialect=NATIVE,
         body=ScoreBody, examples={"one": {"inputs": _TEXT}},
-    ),
-    Endpoint(
-        path="/v1/generate", summary="continue or answer prompts", answer=_generated,
-        dialect=NATIVE, body=GenerateBody,
-        examples={
-            "one": {"inputs": "Once upon", "max_new_tokens": 20},
-            "stream": {"inputs": "Once upon", "max_new_tokens": 20, "stream": True},
-        },
     ),
 ]  # fmt: skip

@@ -468,11 +468,13 @@ class Answer(Task[QuestionItem, Answered]):
         context = None
         if answer.begin is not None and answer.end is not None:
             context = marked(item.context, [Mark(answer.begin, answer.end, PREDICTED)])
-        lines = tuple(
-            f"{each.score:.3f}  {each.text or NO_ANSWER}"
+        scores = tuple(
+            (each.text or NO_ANSWER, each.score)
             for each in (answer.candidates[:top] if top > 1 else ())
         )
-        return ShownPrediction(answer.text or NO_ANSWER, answer.score, marked=context, lines=lines)
+        return ShownPrediction(
+            answer.text or NO_ANSWER, answer.score, marked=context, scores=scores
+        )
 
     def configured(self, **options: Any) -> "tuple[Answer, None]":
         """With another threshold, or with as many candidates as are to be shown."""

@@ -556,8 +556,7 @@ class Classify(LabelSetTask[Any, Classified]):
     def shown(self, item: Any, answer: Classified, top: int = 1) -> ShownPrediction:
         """The label before the text, and further labels below it."""
         best = best_scores(answer.scores, top) if top > 1 else {}
-        lines = tuple(f"{score:.3f}  {label}" for label, score in best.items())
-        return ShownPrediction(str(answer), answer.score, item.texts, lines=lines)
+        return ShownPrediction(str(answer), answer.score, item.texts, scores=tuple(best.items()))
 
     def configured(self, **options: Any) -> "tuple[Classify, None]":
         """Several labels can be shown only where there are labels."""

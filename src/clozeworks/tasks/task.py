@@ -179,6 +179,8 @@ class ShownPrediction:
     """A text in which something was found."""
     whole: bool = False
     """Whether the marked text is shown as a whole, or what stands around its marks."""
+    scores: tuple[tuple[str, float], ...] = ()
+    """The candidates, the best first, and how sure the model is of each."""
     lines: tuple[str, ...] = ()
     """More that is worth a line each."""
 

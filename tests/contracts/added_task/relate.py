@@ -60,8 +60,8 @@ class RelationItem(Item):
     command: ClassVar[str] = "relate"
     roles: ClassVar[tuple[Role, ...]] = (
         Role("text", ("text", "sentence"), holds="text"),
-        Role("head", ("head", "subject")),
-        Role("tail", ("tail", "object")),
+        Role("head", ("head", "subject"), is_span=True),
+        Role("tail", ("tail", "object"), is_span=True),
         Role("relation", ("relation", "label"), required=False, holds="label"),
     )
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".json")
@@ -231,4 +231,11 @@ class Relate(LabelSetTask[RelationItem, Related]):
         ]
 
     def shown(self, item: RelationItem, answer: Related, top: int = 1) -> ShownPrediction:
-        return ShownPrediction(answer.label, answer.score, (item.text,))
+        spans = [Mark(*item.head, PREDICTED, "head"), Mark(*item.tail, PREDICTED, "tail")]
+        return ShownPrediction(
+            answer.label,
+            answer.score,
+            marked=marked(item.text, spans),
+            whole=True,
+            scores=tuple(answer.scores.items()) if top > 1 else (),
+        )

@@ -6,6 +6,7 @@ import torch
 from clozeworks.errors import SettingError
 from clozeworks.generate.logits_processors import (
     BadWords,
+    FirstTokens,
     History,
     InTurn,
     Known,
@@ -94,6 +95,13 @@ def test_required_words_are_begun_in_time_and_no_end_before():
 def test_a_required_token_that_another_rule_forbids_is_written():
     rule = RequiredWords(words=((1,),), ends=(0,), max_new_tokens=1)
     assert kept(rule(torch.full((1, 3), NEVER), history([2]))) == [[1]]
+
+
+def test_first_tokens_come_first_even_if_another_rule_forbids_them():
+    rule = FirstTokens(tokens=(2, 0))
+    assert kept(rule(torch.zeros(2, 3), history([1], [0]))) == [[2], [2]]
+    assert kept(rule(torch.full((1, 3), NEVER), history([1], written=[[2]]))) == [[0]]
+    assert kept(rule(torch.zeros(1, 3), history([1], written=[[2, 0]]))) == [[0, 1, 2]]
 
 
 def test_at_least():

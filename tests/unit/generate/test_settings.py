@@ -74,6 +74,10 @@ def test_what_shapes_a_draw_has_a_fixed_order():
             {"bad_words": ("a",), "required_words": ("a",)},
             "bad_words is 'a'; `required_words` lists it, too",
         ),
+        (
+            {"first_tokens": ("a", "b"), "max_new_tokens": 1},
+            "first_tokens is ['a', 'b']; they are 2, and `max_new_tokens` is 1; raise it",
+        ),
         ({"seed": -1}, "seed is -1; it must be at least 0"),
         ({"top_k": 0}, "top_k is 0; it must be at least 1."),
         (

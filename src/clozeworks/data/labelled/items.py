@@ -49,6 +49,8 @@ class Role:
     partner."""
     suffices: bool = False
     """Whether no other column is needed where this one is found."""
+    is_span: bool = False
+    """Whether it is a stretch of the row's text: where it begins, and where it ends."""
 
 
 class Item:

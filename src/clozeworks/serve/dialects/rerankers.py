@@ -25,7 +25,7 @@ from clozeworks.language_model.pair_scores import PairScore, scored_pairs
 from clozeworks.serve.dialects.meant import meant, named
 from clozeworks.serve.endpoint import Call, ClientDialect, Endpoint
 from clozeworks.serve.models import RERANK, ServedModel
-from clozeworks.serve.native import usage_of
+from clozeworks.serve.native_body import usage_of
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 from clozeworks.wording import counted
 

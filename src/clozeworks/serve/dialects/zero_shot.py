@@ -18,7 +18,7 @@ from clozeworks.serve.dialects.label_scores import row_logits
 from clozeworks.serve.dialects.meant import meant
 from clozeworks.serve.endpoint import Call, Endpoint
 from clozeworks.serve.models import COMPARE, ServedModel, UnknownModel
-from clozeworks.serve.native import NativeBody, usage_of
+from clozeworks.serve.native_body import NativeBody, usage_of
 from clozeworks.serve.replies import NATIVE
 from clozeworks.tasks.classify import softmax
 

@@ -11,7 +11,6 @@ from clozeworks.inference.generate import TextWriter
 from clozeworks.inference.streaming import StreamChunk
 from clozeworks.serve.dialects.openai.bodies import found, headed, usage
 from clozeworks.serve.dialects.openai.errors import OPENAI
-from clozeworks.serve.dialects.openai.token_texts import PlacedToken, chat_logprobs
 from clozeworks.serve.dialects.openai.writing import (
     MOST_ALTERNATIVES,
     REASONS,
@@ -20,6 +19,7 @@ from clozeworks.serve.dialects.openai.writing import (
 )
 from clozeworks.serve.endpoint import Call, Endpoint, Stream
 from clozeworks.serve.models import GENERATE
+from clozeworks.serve.token_texts import PlacedToken, chat_logprobs
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 # Where a client does not say how much is written.

@@ -28,11 +28,6 @@ from clozeworks.serve.dialects.openai.bodies import (
     warn_of_ids,
 )
 from clozeworks.serve.dialects.openai.errors import OPENAI
-from clozeworks.serve.dialects.openai.token_texts import (
-    PlacedToken,
-    TokenTexts,
-    completion_logprobs,
-)
 from clozeworks.serve.dialects.openai.writing import (
     MOST_ALTERNATIVES,
     REASONS,
@@ -41,6 +36,11 @@ from clozeworks.serve.dialects.openai.writing import (
 )
 from clozeworks.serve.endpoint import Call, Endpoint, Stream
 from clozeworks.serve.models import GENERATE, ServedModel
+from clozeworks.serve.token_texts import (
+    PlacedToken,
+    TokenTexts,
+    completion_logprobs,
+)
 
 # Compat: what OpenAI's server writes where a client does not say how much.
 _TOKENS = 16

@@ -13,7 +13,7 @@ from clozeworks.generate.settings import Generation
 from clozeworks.inference.prompt_logprobs import TokenChance
 from clozeworks.inference.streaming import StreamChunk, Token, WrittenText
 from clozeworks.serve.dialects.openai.bodies import OpenAIBody
-from clozeworks.serve.dialects.openai.token_texts import PlacedToken, TokenTexts
+from clozeworks.serve.token_texts import PlacedToken, TokenTexts
 from clozeworks.text.tokenizer.tokenizer import Tokenizer
 
 _SEED_BITS = 62

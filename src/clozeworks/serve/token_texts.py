@@ -1,4 +1,4 @@
-"""Tokens as OpenAI's clients see them: the text of each, where it stands, and its alternatives.
+"""Tokens as clients see them: the text of each, where it stands, and its alternatives.
 
 A token that is only a part of a character has no text of its own; it is written as its bytes.
 """
