@@ -6,6 +6,7 @@ computes, reads no file and waits for nobody.
 
 import asyncio
 import logging
+import re
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -51,6 +52,8 @@ _SECURITY = {
     "cache-control": "no-store",
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
 }
+# What pydantic calls an object, with the name of our class.
+_OBJECT = re.compile(r"a valid dictionary( or instance of \w+)?")
 # Ids of requests: those of this process, and one after the other.
 _PROCESS, _NUMBERS = uuid4().hex[:16], count(1)
 # Without a sign of the scheduler for so many seconds the server is not ready.
@@ -276,7 +279,7 @@ class Answering:
         try:
             return endpoint.body.model_validate(body)
         except ValidationError as error:
-            raise RefusedRequest(422, _wrong(error, endpoint)) from error
+            raise RefusedRequest(422, _wrong(error, endpoint, body)) from error
 
     def _check_lists(self, body: Mapping[str, Any]) -> None:
         """Checks how much lists hold, wherever they stand: texts, or the tokens of one."""
@@ -499,14 +502,27 @@ def _plain(content: Any, status: int = 200) -> Response:
     return Response(_encoded(content), status, media_type="application/json", headers=_SECURITY)
 
 
-def _wrong(error: ValidationError, endpoint: Endpoint) -> str:
+def _wrong(error: ValidationError, endpoint: Endpoint, body: Any) -> str:
     """What is wrong with a body: where, what, and what to do."""
-    first = error.errors(include_url=False, include_context=False)[0]
-    where = ".".join(
-        str(part) for part in first["loc"] if not str(part).startswith(("list[", "str", "function"))
-    )
+    several = error.errors(include_url=False, include_context=False)
+    # Where a field may hold one of several things, what was meant came the furthest.
+    places = [_place(each["loc"], body, each["type"] == "missing") for each in several]
+    number = max(range(len(several)), key=lambda number: len(places[number]))
+    worst, where = several[number], ".".join(places[number])
     known = ", ".join(endpoint.body.model_fields) if endpoint.body is not None else ""
-    if first["type"] == "extra_forbidden":
+    if worst["type"] == "extra_forbidden":
         return f"{where} is not a field of {endpoint.path}; known: {known}."
-    what = "is missing" if first["type"] == "missing" else f"cannot be used: {first['msg']}"
+    told = _OBJECT.sub("a JSON object", worst["msg"])
+    what = "is missing" if worst["type"] == "missing" else f"cannot be used: {told}"
     return f"{where or 'the body'} {what}; {endpoint.path} takes {known}."
+
+
+def _place(location: Sequence[str | int], body: Any, is_missing: bool) -> list[str]:
+    """Where something stands in a body; pydantic also names the kinds that it tried on the way."""
+    found = []
+    for part in location[:-1] if is_missing else location:
+        is_key = isinstance(part, str) and isinstance(body, Mapping) and part in body
+        if is_key or (isinstance(part, int) and isinstance(body, list)):
+            found.append(str(part))
+            body = body[part]
+    return [*found, str(location[-1])] if is_missing else found

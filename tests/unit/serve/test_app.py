@@ -140,6 +140,24 @@ def test_bodies_that_cannot_be_used(client):
     assert "has positions for 96" in wrong(post("/v1/generate", json=prompt), 422)
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "sentence"),
+    [
+        ("/v1/generate", {"inputs": "a", "stream": "maybe"}, "stream cannot be used: Input should"),
+        ("/v1/embed", {"inputs": "a", "strange": 1}, "strange is not a field of /v1/embed; known:"),
+        ("/v1/classify", {"inputs": [{"txt": "a"}]}, "inputs.0.text is missing; /v1/classify"),
+        ("/v1/compare", {"inputs": {"first": 5}}, "inputs.first cannot be used: Input should be a"),
+        (
+            "/v1/compare",
+            {"inputs": ["a"]},
+            "inputs.0 cannot be used: Input should be a JSON object;",
+        ),
+    ],
+)
+def test_a_wrong_field_is_named_as_the_client_wrote_it(client, path, body, sentence):
+    assert wrong(client.post(path, json=body), 422).startswith(sentence)
+
+
 def test_paths_and_methods_that_are_not_there(client):
     lost = client.post("/v1/embd", json={})
     assert wrong(lost, 404) == (

@@ -11,7 +11,9 @@ _KINDS = {
     429: ("rate_limit_error", "rate_limit_exceeded"),
 }
 # Sentences about a field begin with its name, and maybe a place in it: `input[3] is empty`.
-_FIELD = re.compile(r"([a-z_]+)(?:\[\d+\]|\.\d+| [\d,]+)?(?= (?:is|are|has|holds|cannot|must)\b)")
+_FIELD = re.compile(
+    r"([a-z_]+\d*)(?:\[\d+\]|\.\w+| [\d,]+)*(?= (?:is|are|has|holds|cannot|must)\b)"
+)
 _NO_FIELDS = {"it", "there", "text", "something"}
 
 
