@@ -28,6 +28,7 @@ _ABOUT = {
     "/ready": ("say whether requests are taken", "application/json", {503: "Not now."}),
     "/metrics": ("say what was measured, for Prometheus", "text/plain", {}),
     "/openapi.json": ("say what can be asked", "application/json", {}),
+    "/": ("show the page for people", "text/html", {}),
 }
 
 
@@ -70,11 +71,13 @@ def described(
             content.setdefault("examples", {})[f"{endpoint.dialect.name}: {title}"] = {
                 "value": value
             }
+    for path, methods in _about().items():
+        paths.setdefault(path, {}).update(methods)
     components: dict[str, Any] = {"schemas": schemas}
     document: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {"title": "Clozeworks", "version": "1"},
-        "paths": {**paths, **_about()},
+        "paths": paths,
         "components": components,
     }
     if needs_key:

@@ -74,6 +74,7 @@ def test_every_task_has_an_endpoint_with_an_example(client):
     for path, operations in description["paths"].items():
         for operation in operations.values():
             assert operation["summary"] and "405" in operation["responses"], path
+    assert "text/html" in description["paths"]["/"]["get"]["responses"]["200"]["content"]
     for schema in description["components"]["schemas"].values():
         assert "$defs" not in schema
 
