@@ -38,7 +38,7 @@ from clozeworks.serve.page_files import page_routes
 from clozeworks.serve.pieces import Pieces
 from clozeworks.serve.replies import NATIVE, RefusedRequest, sentence_of, status_of
 from clozeworks.serve.scheduler import Scheduler
-from clozeworks.serve.work import Work
+from clozeworks.serve.work import Overloaded, Work
 
 log = logging.getLogger("clozeworks.serve")
 # Bodies below this are decoded by the event loop; a thread would take longer to begin.
@@ -68,6 +68,8 @@ class Exchange:
     call: Call
     endpoint: Endpoint
     begin: float
+    size: int = 0
+    """Bytes of the body that have come."""
     body: Any = None
     status: int = 200
 
@@ -107,6 +109,7 @@ class Answering:
         self.metrics = ServerMetrics(scheduler)
         self.draining = False
         self.in_flight: set[Work] = set()
+        self.bytes_in_hand = 0
         self._threads = ThreadPoolExecutor(self.limits.requests, "request")
         self._paths: dict[str, list[Endpoint]] = defaultdict(list)
         for endpoint in endpoints:
@@ -164,7 +167,7 @@ class Answering:
                 exchange.endpoint = candidates[0]
                 self._admit(exchange)
                 if request.method == "POST":
-                    exchange.body = await self._body(request)
+                    exchange.body = await self._body(exchange)
                 fitting = (each for each in candidates if each.fits(exchange.body))
                 exchange.endpoint = next(fitting, candidates[0])
                 watch = asyncio.create_task(_gone(request, work))
@@ -197,21 +200,21 @@ class Answering:
         self.in_flight.add(exchange.work)
         self.metrics.in_flight = len(self.in_flight)
 
-    async def _body(self, request: Request) -> Any:
+    async def _body(self, exchange: Exchange) -> Any:
         """What the request holds, within the limits of size and time."""
-        most = self.limits.body_bytes
+        request, most = exchange.request, self.limits.body_bytes
         too_large = RefusedRequest(
             413, f"the request is larger than {most:,} bytes; send less at a time."
         )
         length = request.headers.get("content-length", "0")
         if length.isdigit() and int(length) > most:
             raise too_large
-        parts, size = [], 0
+        parts: list[bytes] = []
         try:
             async with asyncio.timeout(self.limits.body_timeout):
                 async for part in request.stream():
-                    size += len(part)
-                    if size > most:
+                    self._take(exchange, len(part))
+                    if exchange.size > most:
                         raise too_large
                     parts.append(part)
         except TimeoutError as error:
@@ -227,6 +230,21 @@ class Answering:
         if len(whole) < _SMALL:
             return _decoded(whole)
         return await asyncio.get_running_loop().run_in_executor(self._threads, _decoded, whole)
+
+    def _take(self, exchange: Exchange, size: int) -> None:
+        """Takes a part of a body in hand: texts cost memory before anybody knows their tokens.
+
+        Raises:
+            Overloaded: If there is too much already.
+        """
+        exchange.size += size
+        self.bytes_in_hand += size
+        most = self.limits.bytes_in_hand
+        if exchange.size < self.bytes_in_hand > most:
+            raise Overloaded(
+                f"{self.bytes_in_hand:,} bytes of requests are in hand, at most {most:,} are "
+                "taken; ask again in a second, or send less at a time."
+            )
 
     async def _answered(self, exchange: Exchange) -> Response:
         endpoint, call, body = exchange.endpoint, exchange.call, exchange.body
@@ -374,6 +392,7 @@ class Answering:
     def _ended(self, exchange: Exchange) -> None:
         request, work = exchange.request, exchange.work
         self.in_flight.discard(work)
+        self.bytes_in_hand -= exchange.size
         self.metrics.in_flight = len(self.in_flight)
         seconds = time.monotonic() - exchange.begin
         self.metrics.count(exchange.endpoint.path, exchange.status, work, seconds)

@@ -66,6 +66,42 @@ class Call:
                 f"there are {count:,} {what}, at most {most:,} are taken; send less at a time."
             )
 
+    def check_tokens(self, count: int, what: str) -> None:
+        """Checks how many tokens an answer describes one by one.
+
+        Args:
+            count: How many tokens there are.
+            what: What is said of them, as the beginning of a sentence.
+
+        Raises:
+            TooMuch: If there are more than are taken in hand.
+        """
+        most = self.limits.get("tokens")
+        if most is not None and count > most:
+            raise TooMuch(
+                f"{what} of {count:,} tokens are asked for, at most those of {most:,} are given; "
+                "send less at a time."
+            )
+
+    def check_characters(self, count: int, what: str) -> None:
+        """Checks how much a request has read where something in it is read several times.
+
+        Nobody can have more read than fits into a request.
+
+        Args:
+            count: How many characters are read, each as often as it is read.
+            what: What is read several times, as the beginning of a sentence.
+
+        Raises:
+            TooMuch: If there are more than a request may hold.
+        """
+        most = self.limits.get("body_bytes")
+        if most is not None and count > most:
+            raise TooMuch(
+                f"{what}, which makes {count:,} characters; at most {most:,} are taken; send less "
+                "at a time."
+            )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:

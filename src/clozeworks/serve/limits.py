@@ -40,6 +40,11 @@ class ServerLimits:
     drain: float = 60.0
     token_ids: bool = True
 
+    @property
+    def bytes_in_hand(self) -> int:
+        """The most bytes of requests in hand; more is refused with 429, unless it is alone."""
+        return 2 * self.body_bytes
+
 
 class Keys:
     """Who may ask: keys, of which only hashes are kept.

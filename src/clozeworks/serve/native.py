@@ -93,6 +93,8 @@ def _predicted(name: str, kind: type[Task[Any, Any]], call: Call, body: Any) -> 
     task, change = own.configured(**chosen)
     several = body.inputs if isinstance(body.inputs, list) else [body.inputs]
     items = [_item(task, each, n) for n, each in enumerate(several, start=1)]
+    read = sum(len(text) for item in items for read in item.sequences for text in read)
+    call.check_characters(read, "inputs hold texts that are read several times")
     found = model.predict(items, task)
     if change is not None:
         found = list(map(change, found))
@@ -145,8 +147,10 @@ class EmbedBody(NativeBody):
 
 def _embedded(call: Call, body: EmbedBody) -> Any:
     served = call.model(body.model, EMBED)
+    texts = [body.inputs] if isinstance(body.inputs, str) else body.inputs
+    call.check_characters(len(body.prompt or "") * len(texts), "prompt stands before each text")
     vectors = served.language_model().embed(
-        [body.inputs] if isinstance(body.inputs, str) else body.inputs,
+        texts,
         prompt=body.prompt,
         pooling=body.pooling,
         normalize=body.normalize,
@@ -167,6 +171,8 @@ class RerankBody(NativeBody):
 
 def _reranked(call: Call, body: RerankBody) -> Any:
     served = call.model(body.model, RERANK)
+    read = len(body.query) * len(body.documents)
+    call.check_characters(read, "query is read with each document")
     scored = scored_pairs(served.language_model(), body.query, body.documents)
     outputs = [
         {**each.to_dict(), "logit": scored[each.index].logit}

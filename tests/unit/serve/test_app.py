@@ -1,15 +1,13 @@
-"""What every request meets: names, limits, keys, errors as sentences, headers."""
+"""What every request meets: names, keys, errors as sentences, headers."""
 
 import hashlib
 import json
-import threading
 
 import numpy as np
 import pytest
 
-from clozeworks.serve.application import all_endpoints
 from clozeworks.serve.endpoint import Endpoint, Stream
-from clozeworks.serve.limits import Keys, ServerLimits
+from clozeworks.serve.limits import Keys
 from clozeworks.serve.models import ServedModel
 from clozeworks.serve.replies import NATIVE
 from clozeworks.serve.work import Overloaded
@@ -178,42 +176,6 @@ def test_paths_and_methods_that_are_not_there(client):
     assert host.status_code == 200
 
 
-def test_limits(asking):
-    limits = ServerLimits(body_bytes=500, inputs=3)
-    with asking("bert", limits=limits) as client:
-        large = client.post("/v1/embed", json={"inputs": "a" * 600})
-        assert wrong(large, 413) == ("the request is larger than 500 bytes; send less at a time.")
-
-        def parts():  # nobody says beforehand how much it is
-            for _ in range(100):
-                yield b"a" * 100
-
-        assert wrong(client.post("/v1/embed", content=parts()), 413).startswith("the request is")
-        many = client.post("/v1/embed", json={"inputs": ["a", "b", "c", "d"]})
-        assert wrong(many, 413) == (
-            "inputs has 4 entries, at most 3 are taken; send less at a time."
-        )
-        inside = client.post("/v1/embed", json={"inputs": {"a": [{"b": ["c"] * 4}]}})
-        assert wrong(inside, 413).startswith("inputs.a.0.b has 4 entries")
-        tokens = {"inputs": [0] * 200}
-        assert client.post("/v1/embed", json=tokens).status_code == 422  # tokens are no texts
-
-
-def test_what_multiplies_is_limited(asking):
-    limits = ServerLimits(inputs=5)
-    with asking("pairs", "gpt2", endpoints=all_endpoints(), limits=limits) as client:
-        labels = {"inputs": ["a", "b"], "labels": ["c", "d", "e"]}
-        assert wrong(client.post("/v1/zero-shot", json=labels), 413) == (
-            "there are 6 pairs of a text and a label, at most 5 are taken; send less at a time."
-        )
-        prompts = {"inputs": ["the", "cat"], "sample": True, "num_return_sequences": 3}
-        sentence = "there are 6 texts to be written, at most 5 are taken; send less at a time."
-        assert wrong(client.post("/v1/generate", json=prompts), 413) == sentence
-        body = {"prompt": ["the", "cat"], "n": 3}
-        refused = client.post("/v1/completions", json=body)
-        assert refused.status_code == 413 and refused.json()["error"]["message"] == sentence
-
-
 def test_a_stream_that_is_refused_has_its_status(asking):
     def refused(call, body):
         def events():
@@ -301,36 +263,6 @@ def test_headers(asking):
         assert "access-control-allow-origin" not in response.headers
 
 
-def held(release):
-    """An endpoint that answers once it is allowed to."""
-
-    def answer(call, body):
-        release.wait(10)
-        return {}
-
-    return Endpoint(path="/hold", summary="waits", answer=answer, dialect=NATIVE)
-
-
-def test_no_more_than_can_be_answered_at_a_time(asking):
-    release = threading.Event()
-    limits = ServerLimits(requests=2)
-    with asking("bert", endpoints=[held(release)], limits=limits) as client:
-        threads = [threading.Thread(target=client.post, args=("/hold",)) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        while len(client.answering.in_flight) < 2:
-            assert any(thread.is_alive() for thread in threads)
-        refused = client.post("/hold", json={})
-        assert wrong(refused, 429).startswith("2 requests are being answered; ask again")
-        assert refused.headers["retry-after"] == "1"
-        client.answering.draining = True
-        assert "about to end" in wrong(client.post("/hold", json={}), 503)
-        assert client.get("/ready").status_code == 503
-        release.set()
-        for thread in threads:
-            thread.join()
-
-
 def test_what_is_nobodys_mistake_stays_in_the_log(asking, caplog):
     def broken(call, body):
         raise RuntimeError("a secret path")
@@ -341,12 +273,6 @@ def test_what_is_nobodys_mistake_stays_in_the_log(asking, caplog):
         assert message.startswith("something went wrong inside the server; its log says what")
         assert "secret" not in message
     assert any(record.exc_info for record in caplog.records)
-
-
-def test_a_deadline(asking):
-    with asking("bert", limits=ServerLimits(timeout=0.0)) as client:
-        message = wrong(client.post("/v1/embed", json={"inputs": "the cat"}), 504)
-        assert message.startswith("the answer took longer than 0 s;")
 
 
 def test_a_model_that_could_not_be_loaded(asking):

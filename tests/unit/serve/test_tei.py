@@ -9,6 +9,7 @@ from starlette.testclient import TestClient
 import clozeworks as cw
 from clozeworks.checkpoints.sentence import Prompts
 from clozeworks.serve.app import Answering
+from clozeworks.serve.dialects import tei
 from clozeworks.serve.dialects.tei import tei_endpoints
 from clozeworks.serve.models import ServedModel, ServedModels
 from clozeworks.serve.scheduler import Scheduler
@@ -130,6 +131,16 @@ def test_vectors_of_tokens(client, models):
     (prompted,) = client.post("/embed_all", json={"inputs": "sat", "prompt_name": "query"}).json()
     expected = models["embedder"].hidden_states("the cat: sat").vectors
     np.testing.assert_allclose(prompted, expected, atol=1e-6)
+
+
+def test_no_more_vectors_of_tokens_than_can_be_sent(client, models, monkeypatch):
+    width = models["embedder"].blueprint.width
+    monkeypatch.setattr(tei, "_MOST_NUMBERS", 5 * width)
+    assert client.post("/embed_all", json={"inputs": "the cat sat"}).status_code == 200
+    refused = client.post("/embed_all", json={"inputs": ["the cat sat", "sat"]})
+    assert refused.status_code == 413 and refused.json()["error"] == (
+        "vectors of 8 tokens are asked for, at most those of 5 are sent; send less at a time."
+    )
 
 
 @pytest.mark.parametrize("path", ["/rerank", "/"])

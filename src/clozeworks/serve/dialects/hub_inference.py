@@ -19,6 +19,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from clozeworks.errors import InputError
+from clozeworks.inference.embed import Vectors
 from clozeworks.inference.fill import FillCandidate, joined
 from clozeworks.serve.dialects.hub_generation import (
     WRITE,
@@ -183,7 +184,7 @@ def _parameters(body: HubBody, kind: type[ParametersType]) -> ParametersType:
 # Answers.
 
 
-def _vectors(call: Call, served: ServedModel, body: HubBody) -> list[list[float]]:
+def _vectors(call: Call, served: ServedModel, body: HubBody) -> list[Vectors]:
     _parameters(body, NoParameters)
     if body.truncate and body.truncation_direction == "left":
         raise InputError(
@@ -198,8 +199,7 @@ def _vectors(call: Call, served: ServedModel, body: HubBody) -> list[list[float]
         dimensions=body.dimensions,
         truncate=bool(body.truncate),
     )
-    found: list[list[float]] = vectors.tolist()
-    return found
+    return [*vectors]
 
 
 def _similarity(call: Call, served: ServedModel, body: HubBody) -> list[float]:
@@ -220,9 +220,8 @@ def _labels(scores: Mapping[str, float]) -> list[dict[str, Any]]:
 
 def _zero_shot(call: Call, served: ServedModel, body: HubBody) -> Any:
     chosen = _parameters(body, ZeroShotParameters)
-    count = len(body.texts) * len(chosen.candidate_labels)
-    call.check_count(count, "pairs of a text and a label")
     found = zero_shot(
+        call,
         served,
         body.texts,
         chosen.candidate_labels,

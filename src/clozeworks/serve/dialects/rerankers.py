@@ -50,11 +50,12 @@ class Relevance:
 
 
 def relevance(
-    served: ServedModel, query: str, texts: Sequence[str], *, raw: bool = False
+    call: Call, served: ServedModel, query: str, texts: Sequence[str], *, raw: bool = False
 ) -> list[Relevance]:
     """The documents with their scores, the best first; equal ones stay in order.
 
     Args:
+        call: The request.
         served: A model that reranks.
         query: The query.
         texts: The documents.
@@ -62,8 +63,10 @@ def relevance(
 
     Raises:
         InputError: If raw scores are asked of a model that has none.
+        TooMuch: If the query makes too much to read.
     """
     model = served.language_model()
+    call.check_characters(len(query) * len(texts), "query is read with each document")
     if not query.strip():
         raise InputError("query is empty; write what documents are to answer.")
     task = served.tasks.get(RERANK)
@@ -167,7 +170,7 @@ def _texts_of(documents: Sequence[str | Mapping[str, Any]], fields: Sequence[str
 def _cohere_v1(call: Call, body: CohereRerank) -> dict[str, Any]:
     served = meant(call, body.model, RERANK)
     texts = _texts_of(body.documents, body.rank_fields or ["text"])
-    found = relevance(served, body.query, texts)[: body.top_n]
+    found = relevance(call, served, body.query, texts)[: body.top_n]
     results = _results(found)
     if body.return_documents:
         for result in results:
@@ -206,7 +209,7 @@ def _cohere_v2(call: Call, body: CohereRerankV2) -> dict[str, Any]:
         texts, cut = _beginnings(served.language_model().tokenizer, texts, body.max_tokens_per_doc)
         if cut:
             warnings.append(f"{counted(cut, 'document')} cut after max_tokens_per_doc tokens.")
-    found = relevance(served, body.query, texts)[: body.top_n]
+    found = relevance(call, served, body.query, texts)[: body.top_n]
     return _cohere_answer(call, _results(found), "2", [*warnings, *_warnings(found)])
 
 
@@ -286,7 +289,7 @@ class InfinityRerank(BaseModel):
 
 def _infinity(call: Call, body: InfinityRerank) -> dict[str, Any]:
     served = meant(call, named(call, body.model), RERANK)
-    found = relevance(served, body.query, body.documents, raw=body.raw_scores)[: body.top_n]
+    found = relevance(call, served, body.query, body.documents, raw=body.raw_scores)[: body.top_n]
     results = _results(found)
     if body.return_documents:
         for result in results:

@@ -23,7 +23,10 @@ from clozeworks.serve.dialects.rerankers import relevance
 from clozeworks.serve.endpoint import Call, ClientDialect, Endpoint
 from clozeworks.serve.limits import ServerLimits
 from clozeworks.serve.models import COMPARE, EMBED, RERANK, ServedModel
+from clozeworks.serve.work import TooMuch
 
+# Numbers that an answer with a vector for each token holds; as JSON they are 200 MB.
+_MOST_NUMBERS = 1 << 24
 # TEI's statuses and types of errors, by ours.
 _ERRORS = {
     400: (400, "Validation"),
@@ -166,7 +169,7 @@ def _texts_of(model: LanguageModel, inputs: Any) -> list[str]:
     return texts
 
 
-def _embed(call: Call, body: EmbedRequest) -> list[list[float]]:
+def _embed(call: Call, body: EmbedRequest) -> list[Vectors]:
     served = meant(call, body.model, EMBED)
     vectors = sentence_vectors(
         served,
@@ -176,17 +179,33 @@ def _embed(call: Call, body: EmbedRequest) -> list[list[float]]:
         dimensions=body.dimensions,
         truncate=body.may_cut(),
     )
-    found: list[list[float]] = vectors.tolist()
-    return _counted(call, found)
+    return _counted(call, [*vectors])
 
 
-def _embed_all(call: Call, body: EmbedAllRequest) -> list[list[list[float]]]:
+def _embed_all(call: Call, body: EmbedAllRequest) -> list[Vectors]:
     model = meant(call, body.model, EMBED).language_model()
     _check_prompt(model, body.prompt_name)
     before = model.prompts.find(body.prompt_name)
     texts = [(before.text if before else "") + text for text in _texts_of(model, body.inputs)]
+    _check_numbers(model, texts)
     found = model.hidden_states(texts, truncate=body.may_cut())
-    return _counted(call, [each.vectors.tolist() for each in found])
+    return _counted(call, [each.vectors for each in found])
+
+
+def _check_numbers(model: LanguageModel, texts: Sequence[str]) -> None:
+    """Checks how much an answer with a vector for each token holds.
+
+    Raises:
+        TooMuch: If it is more than is sent at a time.
+    """
+    lengths = map(len, model.tokenizer.encode(texts))
+    most, width = model.max_length, model.blueprint.width
+    tokens = sum(length if most is None else min(length, most) for length in lengths)
+    if tokens * width > _MOST_NUMBERS:
+        raise TooMuch(
+            f"vectors of {tokens:,} tokens are asked for, at most those of "
+            f"{_MOST_NUMBERS // width:,} are sent; send less at a time."
+        )
 
 
 # Pairs and labels.
@@ -253,7 +272,7 @@ class TEIRerankRequest(TruncatingBody):
 def _rerank(call: Call, body: TEIRerankRequest) -> list[dict[str, Any]]:
     served = meant(call, body.model, RERANK)
     may_cut = body.may_cut()
-    found = relevance(served, body.query, body.texts, raw=body.raw_scores)
+    found = relevance(call, served, body.query, body.texts, raw=body.raw_scores)
     if not may_cut and any(each.cut for each in found):
         longest = next(each.index for each in found if each.cut)
         raise InputError(
@@ -335,6 +354,7 @@ def _tokenize(call: Call, body: TokenizeRequest) -> list[list[dict[str, Any]]]:
     texts = [before + text for text in inputs]
     found = []
     encoded = model.tokenizer.encode(texts, special=body.add_special_tokens, offsets=True)
+    call.check_tokens(sum(map(len, encoded)), "ids and offsets")
     for text, own in zip(texts, encoded, strict=True):
         tokens = []
         for token, special, (start, stop) in zip(

@@ -38,6 +38,7 @@ def entailment_model(call: Call, name: str | None) -> ServedModel:
 
 
 def zero_shot(
+    call: Call,
     served: ServedModel,
     texts: Sequence[str],
     labels: Sequence[str],
@@ -48,6 +49,7 @@ def zero_shot(
     """The probability of each label for each text, the highest first.
 
     Args:
+        call: The request.
         served: A model that compares two texts and knows entailment.
         texts: The texts.
         labels: The labels.
@@ -57,7 +59,9 @@ def zero_shot(
     Raises:
         InputError: If there is no label, or the template has no place for it.
         UnknownModel: If the model does not know entailment.
+        TooMuch: If there are too many pairs of a text and a label, or too much to read.
     """
+    call.check_count(len(texts) * len(labels), "pairs of a text and a label")
     sentence = TEMPLATE if template is None else template
     if not labels or not all(label.strip() for label in labels):
         raise InputError("labels is empty, or one of them is; name at least one label.")
@@ -65,6 +69,10 @@ def zero_shot(
         raise InputError(
             f"the template is {sentence!r:.80}; the label goes where {{}} stands in it; write it."
         )
+    labels = list(dict.fromkeys(labels))
+    asked = len(sentence) * len(labels) + sentence.count("{}") * sum(map(len, labels))
+    read = sum(map(len, texts)) * len(labels) + asked * len(texts)
+    call.check_characters(read, "each text is read with the template and each label")
     task = served.tasks[COMPARE]
     names: tuple[str, ...] = task.head_labels or ()
     place = _entailment(task)
@@ -73,7 +81,6 @@ def zero_shot(
             f"{served.name} cannot label without training: none of its labels ({', '.join(names)}) "
             "is entailment; serve a model that was trained on natural language inference."
         )
-    labels = list(dict.fromkeys(labels))
     pairs = [(text, sentence.replace("{}", label)) for text in texts for label in labels]
     if not pairs:
         return []
@@ -131,8 +138,9 @@ def zero_shot_endpoints() -> list[Endpoint]:
 def _labelled(call: Call, body: ZeroShotBody) -> dict[str, Any]:
     served = entailment_model(call, body.model)
     texts = [body.inputs] if isinstance(body.inputs, str) else body.inputs
-    call.check_count(len(texts) * len(body.labels), "pairs of a text and a label")
-    found = zero_shot(served, texts, body.labels, template=body.template, several=body.multi_label)
+    found = zero_shot(
+        call, served, texts, body.labels, template=body.template, several=body.multi_label
+    )
     outputs = [{"label": next(iter(each)), "scores": each} for each in found]
     one = isinstance(body.inputs, str)
     return {

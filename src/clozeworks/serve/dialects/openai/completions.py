@@ -118,6 +118,8 @@ class _Completion:
         settings = body.settings(max(body.most_tokens, 1), body.logprobs or 0)
         ids = _read(call, served, writer, body)
         call.check_count(len(ids) * body.texts, "texts to be written")
+        if body.scores_prompts:
+            call.check_tokens(sum(map(len, ids)), "log probabilities")
         prompts = _echoed(served, body, ids)
         head = headed(call, "text_completion", served.name, "cmpl")
         return cls(call, served, body, writer, settings, prompts, head)

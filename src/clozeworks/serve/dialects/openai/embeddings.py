@@ -64,6 +64,7 @@ class InfinityEmbeddingsBody(EmbeddingsBody):
 def _embedded(call: Call, body: EmbeddingsBody) -> Any:
     served = found(call, body.model, EMBED)
     texts = _texts(call, served, body.input)
+    call.check_characters(len(body.prompt or "") * len(texts), "prompt stands before each text")
     vectors = served.language_model().embed(
         texts,
         prompt=body.prompt,

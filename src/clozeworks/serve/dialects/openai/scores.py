@@ -57,6 +57,8 @@ class PairScoresBody(OpenAIBody):
 
 def _scored(call: Call, body: PairScoresBody) -> Any:
     pairs = body.pairs
+    read = sum(len(text) for pair in pairs for text in pair)
+    call.check_characters(read, "text_1 is read with each text_2")
     served = _scorer(call, body.model)
     model = served.language_model()
     if RERANK in served.abilities:

@@ -45,6 +45,7 @@ def _tokenized(call: Call, body: TokenizeBody) -> Any:
         assert body.prompt is not None, "a text or a chat is given"
         (encoded,) = model.tokenizer.encode([body.prompt], special=body.add_special_tokens)
         ids = list(encoded.ids)
+    call.check_tokens(len(ids), "ids")
     names = [*map(model.tokenizer.token_of, ids)] if body.return_token_strs else None
     return {
         "count": len(ids),
