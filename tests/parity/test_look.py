@@ -76,3 +76,36 @@ def test_attention_of_encoder_decoders(architecture, peer, tmp_path):
         assert len(layers) == len(right)
         for layer, weights in zip(layers, right, strict=True):
             np.testing.assert_allclose(layer.weights, weights[0].numpy(), atol=1e-5)
+
+
+def test_integrated_gradients_are_those_of_captum(tiny_models, tmp_path):
+    attr = pytest.importorskip("captum.attr", reason="captum is not installed")
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    import clozeworks as cw
+    from clozeworks.tasks.classify import Classify
+
+    model = cw.load(tiny_models["bert"]).for_task(Classify(labels=("bad", "good")))
+    with torch.no_grad():
+        for weight in model.model.parameters():
+            if weight.dim() > 1:
+                weight.mul_(5)
+    folder = model.save(tmp_path / "model")
+    theirs = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    text = "The cat sat on the mat and the dog lay on the rug."
+    inputs = tokenizer(text, return_tensors="pt")
+    special = torch.tensor(tokenizer.get_special_tokens_mask(
+        inputs["input_ids"][0].tolist(), already_has_special_tokens=True
+    ))  # fmt: skip
+    baseline = torch.where(special.bool(), inputs["input_ids"][0], tokenizer.mask_token_id)[None]
+    explain = attr.LayerIntegratedGradients(
+        lambda ids: theirs(ids).logits[:, 1], theirs.bert.embeddings.word_embeddings
+    )
+    expected = explain.attribute(
+        inputs["input_ids"], baselines=baseline, n_steps=50, method="gausslegendre"
+    ).sum(dim=-1)[0]
+    found = model.look.attribute(text, label="good", steps=50, leave_out=False)
+    assert found.steps == 50
+    np.testing.assert_allclose(found.piece_values, expected.detach().numpy(), atol=1e-4)
+    assert max(map(abs, found.piece_values)) > 1e-2

@@ -31,7 +31,7 @@ from clozeworks.core.heads.pooling import pool
 from clozeworks.core.model import Model
 from clozeworks.errors import SettingError, UnknownName
 from clozeworks.inference.embed import Vectors, check_layer
-from clozeworks.inference.loop import BatchOptions, device_of, in_batches
+from clozeworks.inference.loop import BatchOptions, Computation, compute, device_of
 from clozeworks.inference.packing import check_finite, pack
 from clozeworks.tasks.classify import Problem
 from clozeworks.tasks.spans.windows import TokenWindow, by_item, judged_in
@@ -138,8 +138,7 @@ def features(
         name: np.empty((sum(sizes), width * copies.get(name, 1)), np.float32) for name in layers
     }
 
-    def forward(batch: list[int]) -> list[Tensor]:
-        several = [windows[number] for number in batch]
+    def forward(several: list[TokenWindow]) -> list[list[Tensor]]:
         packed = pack([window.encoded for window in several], device)
         trace = Trace(attention=None)
         # Trap: the last kept state is before a final norm; the model's result is after it.
@@ -152,15 +151,22 @@ def features(
         views = [VIEWS[name](states) if name in VIEWS else states[int(name)] for name in layers]
         if pooling is not None:
             views = [pool(view, packed.layout, (pooling,)) for view in views]
-        owners = [windows[number].item for number in batch for _ in range(sizes[number])]
+        counts = [1 if pooling else len(window.wanted) for window in several]
+        owners = [
+            window.item for window, count in zip(several, counts, strict=True) for _ in range(count)
+        ]
         for view in views:
             check_finite(model, view, owners, "a vector", source_locations)
-        return [view.cpu() for view in views]
+        split = [torch.split(view.cpu(), counts) for view in views]
+        return [list(of_window) for of_window in zip(*split, strict=True)]
 
-    for batch, views in in_batches(model, [len(window) for window in windows], forward, options):
-        rows = np.concatenate([np.arange(ends[n] - sizes[n], ends[n]) for n in batch])
-        for name, view in zip(layers, views, strict=True):
-            vectors[name][rows] = view.numpy()
+    computation = Computation(("features", tuple(layers), pooling), forward)
+    costs = [len(window) for window in windows]
+    for numbers, several in compute(model, windows, costs, computation, options):
+        for number, views in zip(numbers, several, strict=True):
+            rows = slice(ends[number] - sizes[number], ends[number])
+            for name, view in zip(layers, views, strict=True):
+                vectors[name][rows] = view.numpy()
     if pooling is None:
         return vectors
     return {name: _over_windows(rows, windows) for name, rows in vectors.items()}

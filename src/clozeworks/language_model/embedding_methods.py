@@ -113,7 +113,7 @@ class EmbeddingMethods(LoadedCheckpoint):
                 several,
                 prompt=before.text if before else "",
                 pool_prompt=self.pooling.include_prompt,
-                chain=self._chain(pooling, normalize, truncate_dim),
+                chain=self.chain(pooling, normalize, truncate_dim),
                 max_length=self.limited(max_length, self.pooling.max_length),
                 truncate=truncate,
                 source_locations=source_locations,
@@ -122,10 +122,19 @@ class EmbeddingMethods(LoadedCheckpoint):
         one: Vectors = vectors[0] if isinstance(texts, str) else vectors
         return one
 
-    def _chain(
-        self, pooling: str | Sequence[str] | None, normalize: bool | None, truncate_dim: int | None
+    def chain(
+        self,
+        pooling: str | Sequence[str] | None = None,
+        normalize: bool | None = None,
+        truncate_dim: int | None = None,
     ) -> SentenceVectorsModule:
-        """What makes vectors of hidden states: the model's own chain, or a pooling alone."""
+        """What makes vectors of hidden states: the model's own chain, or a pooling alone.
+
+        Args:
+            pooling: Other poolings than the model's.
+            normalize: Whether vectors are scaled to length 1; as the model states if not given.
+            truncate_dim: How many dimensions are kept.
+        """
         own, stated = self.model.sentence, self.pooling
         asked = (pooling,) if isinstance(pooling, str) else pooling
         chain = SentenceVectors(modes=stated.modes if asked is None else tuple(asked))

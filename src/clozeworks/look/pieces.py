@@ -112,19 +112,11 @@ def pieces_of(
 
 
 def written_pieces(tokenizer: Tokenizer, ids: Sequence[int], text: str) -> tuple[ShownPiece, ...]:
-    """The pieces of a text that a decoder is to write: its ids, of which some are special."""
+    """The pieces of what a decoder reads while it writes a text: its start, then the first ids."""
     encoded = tokenizer.encode([text], offsets=True)[0]
-    pieces = pieces_of(tokenizer, encoded, (text,))
-    known = list(encoded.ids)
-    if list(ids[-len(known) :]) == known:
-        first = len(ids) - len(known)
-        return (*(_special(tokenizer, each, n) for n, each in enumerate(ids[:first])), *pieces)
-    return tuple(_special(tokenizer, each, n) for n, each in enumerate(ids))
-
-
-def _special(tokenizer: Tokenizer, token_id: int, number: int) -> ShownPiece:
-    token = tokenizer.token_of(token_id)
-    return ShownPiece(token, token, token_id, 0, 0, special=True, part=0, group=-1 - number)
+    start = tokenizer.token_of(ids[0])
+    first = ShownPiece(start, start, ids[0], 0, 0, special=True, part=0, group=-1)
+    return (first, *pieces_of(tokenizer, encoded, (text,))[: len(ids) - 1])
 
 
 def words_in(pieces: Sequence[ShownPiece], texts: Sequence[str]) -> tuple[WordPieces, ...]:
