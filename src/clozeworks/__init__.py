@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from clozeworks.runs.trackers.wandb import WandbCallback as WandbCallback
     from clozeworks.serve.client.remote_model import connect as connect
     from clozeworks.serve.client.remote_model import connect_async as connect_async
+    from clozeworks.serve.opening import open as open
     from clozeworks.text.tokenizer.tokenizer import Tokenizer as Tokenizer
 
 __version__ = "0.2.0"
@@ -51,6 +52,7 @@ _PLACES = {
     "LanguageModel": "language_model",
     "connect": "serve.client.remote_model",
     "connect_async": "serve.client.remote_model",
+    "open": "serve.opening",
     "finetune": "jobs.calls",
     "pretrain": "jobs.calls",
     "evaluate": "jobs.calls",
@@ -72,7 +74,8 @@ _PLACES = {
 }
 _MODULES = ("errors", "tasks")
 
-__all__ = ["__version__", *_PLACES, *_MODULES]
+# Trap: with `open` in it, `from clozeworks import *` would take Python's own from whoever wrote it.
+__all__ = ["__version__", *(name for name in _PLACES if name != "open"), *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
@@ -84,4 +87,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_PLACES, *__all__})

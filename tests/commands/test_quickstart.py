@@ -1,6 +1,7 @@
 """The quick start: a text everybody has, and everything up to a model that fills gaps."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -43,6 +44,11 @@ def test_it_goes_from_text_to_filled_gaps(command, place):
     assert "Guessing by frequency costs" in done.out
     assert done.out.count("before  ") == done.out.count("after   ") == 6
     assert "report.html" in done.out and "clozeworks fill" in done.out
+    assert done.out.endswith(f"\nSee it all in a browser: clozeworks open {place}\n")
+    for name in ("README.md", "README.zh.md"):
+        readme = (Path(__file__).resolve().parents[2] / name).read_text(encoding="utf-8")
+        block = readme.partition("$ clozeworks quickstart\n")[2].partition("```")[0]
+        assert block.endswith("\nSee it all in a browser: clozeworks open quickstart-out\n")
     assert (place / "run" / "model" / "config.json").exists()
     assert (place / "run" / "curves.png").exists()
 

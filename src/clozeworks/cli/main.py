@@ -50,6 +50,7 @@ COMMANDS = {
     "init": "write a recipe to start from",
     "pretrain": "train a model on a corpus; stop and resume at any time",
     "finetune": "fine-tune a model on labelled files",
+    "open": "look at models, runs and data in a browser",
     "serve": "answer every task of models over HTTP",
     "runs": "list runs, their progress, and how to resume them",
     "probe": "what a frozen model's vectors are worth for a task",

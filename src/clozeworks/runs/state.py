@@ -12,9 +12,11 @@ from clozeworks.runs.folder import SNAPSHOTS, STATE, command_of
 from clozeworks.storage.atomic import write_json
 from clozeworks.storage.checksums import is_intact, sealed
 from clozeworks.storage.locks import held
+from clozeworks.storage.regular_files import read_regular
 
 Status = Literal["running", "stopped", "finished", "failed", "damaged", "unknown"]
 
+_LARGEST = 1 << 20
 _SNAPSHOT = re.compile(r"step-(\d{9,})")
 _OLD = (
     f"there is no {STATE}: this is a part of another run, or an older version wrote it; run the "
@@ -85,10 +87,10 @@ def read_state(folder: Path) -> RunState:
     its folder any more. It continues from its last snapshot.
     """
     try:
-        text = (folder / STATE).read_text(encoding="utf-8")
+        text = read_regular(folder / STATE, _LARGEST).decode("utf-8")
     except FileNotFoundError:
         return RunState("", "running" if held(folder) else "unknown", problem=_OLD)
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         return RunState("", "damaged", problem=f"{STATE} cannot be read ({error})")
     try:
         record = json.loads(text)

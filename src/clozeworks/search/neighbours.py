@@ -21,7 +21,7 @@ from clozeworks.arrays import Float32Array, Int64Array, Uint64Array
 from clozeworks.errors import InputError, MissingExtra
 from clozeworks.search.state import NeighboursNote
 from clozeworks.storage.atomic import atomic_file
-from clozeworks.storage.flat_arrays import open_regular
+from clozeworks.storage.regular_files import open_regular
 
 FILE = "neighbours.usearch"
 # A key is the number of a shard and of a passage in it.

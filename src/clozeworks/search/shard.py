@@ -28,7 +28,8 @@ from clozeworks.search.bm25 import Postings
 from clozeworks.search.documents import HASH_BYTES, IndexedDocument, PassageSpan, hash_of
 from clozeworks.search.top_k import longest
 from clozeworks.storage.atomic import atomic_file
-from clozeworks.storage.flat_arrays import StoredArray, open_regular, stored_in
+from clozeworks.storage.flat_arrays import StoredArray, stored_in
+from clozeworks.storage.regular_files import open_regular
 
 SUFFIX = ".safetensors"
 HashName = Literal["text_hashes", "id_hashes"]

@@ -30,10 +30,11 @@ from clozeworks.errors import nearest
 from clozeworks.inference.loop import Cancelled
 from clozeworks.serve.connections import EARLY
 from clozeworks.serve.description import described
-from clozeworks.serve.endpoint import Call, Endpoint, Stream
+from clozeworks.serve.endpoint import Call, Endpoint, RawAnswer, Stream
 from clozeworks.serve.limits import Keys, ServerLimits
 from clozeworks.serve.metrics import ServerMetrics
 from clozeworks.serve.models import ServedModels
+from clozeworks.serve.own_page import OnlyOwnNames, check_own_page
 from clozeworks.serve.page_files import page_routes
 from clozeworks.serve.pieces import Pieces
 from clozeworks.serve.replies import NATIVE, RefusedRequest, sentence_of, status_of
@@ -90,6 +91,8 @@ class Answering:
         keys: Who may ask.
         origins: Pages of these origins may ask from a browser; none if empty.
         log_texts: Whether the log holds what was asked.
+        host: The address that is listened at, if only who asks for it by its own name is answered;
+            whatever the client calls it if None.
     """
 
     def __init__(
@@ -102,14 +105,17 @@ class Answering:
         keys: Keys | None = None,
         origins: Sequence[str] = (),
         log_texts: bool = False,
+        host: str | None = None,
     ) -> None:
         self.models, self.scheduler = models, scheduler
         self.limits, self.keys = limits or ServerLimits(), keys or Keys()
         self.origins, self.log_texts = tuple(origins), log_texts
         self.metrics = ServerMetrics(scheduler)
+        self._host = host
         self.draining = False
         self.in_flight: set[Work] = set()
         self.bytes_in_hand = 0
+        self._measured = 0  # of these, the requests that are measured
         self._threads = ThreadPoolExecutor(self.limits.requests, "request")
         self._paths: dict[str, list[Endpoint]] = defaultdict(list)
         for endpoint in endpoints:
@@ -141,6 +147,8 @@ class Answering:
         app.router.add_route("/metrics", self._metrics, methods=["GET"])
         app.router.add_route("/openapi.json", self._description, methods=["GET"])
         app.state.answering = self
+        if self._host is not None:
+            app.add_middleware(OnlyOwnNames, host=self._host)
         return app
 
     # One request.
@@ -158,7 +166,9 @@ class Answering:
         """
         work = Work(seconds=self.limits.timeout)
         identity = _identity(request.headers.get("x-request-id"))
-        call = Call(self.models, work, identity, limits=vars(self.limits))
+        call = Call(
+            self.models, work, identity, limits=vars(self.limits), is_ending=lambda: self.draining
+        )
         exchange = Exchange(request, call, endpoints[0], time.monotonic())
         watch: asyncio.Task[None] | None = None
         try:
@@ -168,6 +178,8 @@ class Answering:
                 self._admit(exchange)
                 if request.method == "POST":
                     exchange.body = await self._body(exchange)
+                elif exchange.endpoint.body is not None:
+                    exchange.body = dict(request.query_params)
                 fitting = (each for each in candidates if each.fits(exchange.body))
                 exchange.endpoint = next(fitting, candidates[0])
                 watch = asyncio.create_task(_gone(request, work))
@@ -189,6 +201,8 @@ class Answering:
             raise RefusedRequest(
                 401, "the key is missing or unknown; send Authorization: Bearer KEY."
             )
+        if exchange.endpoint.changes:
+            check_own_page(exchange.request)
         # Who was there before is still answered, which ends the connection.
         if self.draining and not exchange.request.scope.get("state", {}).get(EARLY):
             raise RefusedRequest(503, "the server is about to end; ask another one.")
@@ -198,7 +212,8 @@ class Answering:
                 f"{len(self.in_flight):,} requests are being answered; ask again in a second.",
             )
         self.in_flight.add(exchange.work)
-        self.metrics.in_flight = len(self.in_flight)
+        self._measured += exchange.endpoint.counted
+        self.metrics.in_flight = self._measured
 
     async def _body(self, exchange: Exchange) -> Any:
         """What the request holds, within the limits of size and time."""
@@ -251,32 +266,35 @@ class Answering:
         loop = asyncio.get_running_loop()
         pieces = Pieces(loop, self.limits.unread_bytes)
 
-        def answer() -> bytes:
+        def answer() -> RawAnswer:
             """Computes the answer; of a stream, one piece after the other."""
             with self.scheduler.serving(call.work):
                 found = endpoint.answer(call, self._checked(endpoint, body))
+                if isinstance(found, RawAnswer):
+                    return found
                 if not isinstance(found, Stream):
-                    return _encoded(found)
+                    return RawAnswer(_encoded(found), "application/json")
                 for event in found.events:
                     pieces.put(_event(event))
                 if found.end is not None:
                     pieces.put(_event(found.end))
-                return b""
+                return RawAnswer(b"", "text/event-stream")
 
         done = loop.run_in_executor(self._threads, answer)
         done.add_done_callback(pieces.end)
         first = await pieces.next()
         if first is None:  # it is none, or failed before there was anything to send
             whole = await done
-            if len(whole) <= _PART:
-                return Response(whole, media_type="application/json")
-            length = {"content-length": str(len(whole))}
-            return _Parts(_parts(whole), media_type="application/json", headers=length)
+            call.headers.update(whole.headers)
+            if len(whole.content) <= _PART:
+                return Response(whole.content, media_type=whole.media_type)
+            length = {"content-length": str(len(whole.content))}
+            return _Parts(_parts(whole.content), media_type=whole.media_type, headers=length)
         streamed = self._streamed(exchange, first, pieces, done)
         return _Parts(streamed, media_type="text/event-stream")
 
     async def _streamed(
-        self, exchange: Exchange, first: bytes, pieces: Pieces, done: "asyncio.Future[bytes]"
+        self, exchange: Exchange, first: bytes, pieces: Pieces, done: "asyncio.Future[RawAnswer]"
     ) -> AsyncIterator[bytes]:
         piece: bytes | None = first
         while piece is not None:
@@ -391,9 +409,13 @@ class Answering:
 
     def _ended(self, exchange: Exchange) -> None:
         request, work = exchange.request, exchange.work
-        self.in_flight.discard(work)
         self.bytes_in_hand -= exchange.size
-        self.metrics.in_flight = len(self.in_flight)
+        if work in self.in_flight:
+            self.in_flight.remove(work)
+            self._measured -= exchange.endpoint.counted
+            self.metrics.in_flight = self._measured
+        if not exchange.endpoint.counted:
+            return
         seconds = time.monotonic() - exchange.begin
         self.metrics.count(exchange.endpoint.path, exchange.status, work, seconds)
         asked = {"asked": exchange.body} if self.log_texts else {}

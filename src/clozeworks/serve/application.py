@@ -77,8 +77,7 @@ def answering(
     log_texts: bool = False,
 ) -> Answering:
     """What answers for models that are loaded; each is asked once, which takes a moment."""
-    for name in _KERNEL_CACHES:
-        os.environ.setdefault(name, _KERNELS)
+    limit_kernel_caches()
     warm_up(served)
     limits = limits or ServerLimits()
     return Answering(
@@ -92,8 +91,18 @@ def answering(
     )
 
 
-def all_endpoints() -> list[Endpoint]:
-    """Everything that can be asked, in every dialect; where paths clash, the first that fits."""
+def limit_kernel_caches() -> None:
+    """Has libraries keep few kernels; before they first compute."""
+    for name in _KERNEL_CACHES:
+        os.environ.setdefault(name, _KERNELS)
+
+
+def all_endpoints(more: Sequence[Endpoint] = ()) -> list[Endpoint]:
+    """Everything that can be asked, in every dialect; where paths clash, the first that fits.
+
+    Args:
+        more: What else there is.
+    """
     endpoints = [
         *native_endpoints(),
         *zero_shot_endpoints(),
@@ -101,5 +110,6 @@ def all_endpoints() -> list[Endpoint]:
         *tei_endpoints(),
         *reranker_endpoints(),
         *hub_endpoints(),
+        *more,
     ]
     return [*endpoints, page_endpoint(endpoints)]

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pydantic import BaseModel
+
 from clozeworks.serve.endpoint import ClientDialect, Endpoint
 from clozeworks.serve.replies import NATIVE
 
@@ -21,6 +23,7 @@ _WRONG_BODY = {
     413: "The body is too large, or holds too much.",
     422: "Something in the body cannot be used.",
 }
+_ONLY_PAGE = {403: "This is for the page of this server alone.", 409: "It cannot be done now."}
 _KINDS = {str: "string", int: "integer", bool: "boolean", list: "array"}
 # What the server says of itself, by path: the media type, and what else than 200 it may be.
 _ABOUT = {
@@ -56,6 +59,9 @@ def described(
         _add_responses(operation["responses"], endpoint)
         if endpoint.body is None:
             continue
+        if endpoint.method == "GET":
+            operation["parameters"] = _parameters(endpoint.body)
+            continue
         name = endpoint.body.__name__
         schema = endpoint.body.model_json_schema(ref_template="#/components/schemas/{model}")
         schemas.update(schema.pop("$defs", {}))
@@ -86,6 +92,16 @@ def described(
     return document
 
 
+def _parameters(query: type[BaseModel]) -> list[dict[str, Any]]:
+    """What the query of a path may hold."""
+    schema = query.model_json_schema()
+    required = schema.get("required", [])
+    return [
+        {"name": name, "in": "query", "required": name in required, "schema": each}
+        for name, each in schema.get("properties", {}).items()
+    ]
+
+
 def _add_responses(responses: dict[str, Any], endpoint: Endpoint) -> None:
     """Adds what an endpoint answers; several that share a path answer in several shapes."""
     content = responses["200"]["content"]
@@ -93,6 +109,7 @@ def _add_responses(responses: dict[str, Any], endpoint: Endpoint) -> None:
     if endpoint.body is not None and "stream" in endpoint.body.model_fields:
         content.setdefault("text/event-stream", {})
     refusals = {**_NOT_TAKEN, **(_WRONG_BODY if endpoint.body is not None else {})}
+    refusals |= _ONLY_PAGE if endpoint.changes else {}
     for own, text in refusals.items():
         status, schema = _refusal(endpoint.dialect, own)
         response = responses.setdefault(

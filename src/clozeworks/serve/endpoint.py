@@ -36,6 +36,16 @@ class Stream:
 
 
 @dataclass(frozen=True)
+class RawAnswer:
+    """An answer that is no JSON."""
+
+    content: bytes
+    media_type: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """What stands in place of the usual headers."""
+
+
+@dataclass(frozen=True)
 class Call:
     """One request, as an endpoint sees it."""
 
@@ -45,6 +55,8 @@ class Call:
     headers: dict[str, str] = field(default_factory=dict)
     """Of the response."""
     limits: Mapping[str, int] = field(default_factory=dict)
+    is_ending: Callable[[], bool] = lambda: False
+    """Whether the server is about to end, so that a stream without an end ends now."""
 
     def model(self, name: str | None, ability: str | None = None) -> "ServedModel":
         """The model that is meant: the one of this name, or the only one that can do something."""
@@ -114,7 +126,7 @@ class Endpoint:
     own, where models are run by the scheduler."""
     dialect: ClientDialect
     body: type[BaseModel] | None = None
-    """What the request holds; None for one without a body."""
+    """What the request holds, for GET in its query; None for one that holds nothing."""
     fields: frozenset[str] = frozenset()
     """Top-level fields, one of which a body has if it is meant for this endpoint."""
     method: str = "POST"
@@ -122,6 +134,11 @@ class Endpoint:
     """Bodies that work, by name, for the description."""
     open: bool = False
     """Whether it answers without a key."""
+    changes: bool = False
+    """Whether it does something on this machine: it answers the page of this server alone, in a
+    browser on this machine."""
+    counted: bool = True
+    """Whether it is measured and logged; who only watches the server changes nothing that way."""
 
     def fits(self, body: Any) -> bool:
         """Whether a body is meant for it."""

@@ -191,10 +191,15 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
-def log_to(stream: Any = None) -> None:
-    """Has the server write its log as lines of JSON."""
+def log_to(stream: Any = None, level: int = logging.INFO) -> None:
+    """Has the server write its log as lines of JSON.
+
+    Args:
+        stream: Where to; standard error if not given.
+        level: What is not as urgent is left out.
+    """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines())
     logger = logging.getLogger("clozeworks.serve")
     logger.handlers, logger.propagate = [handler], False
-    logger.setLevel(logging.INFO)
+    logger.setLevel(level)

@@ -5,13 +5,14 @@ The headers of damaged files say anything; here they are believed only where the
 
 import json
 import os
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
+
+from clozeworks.storage.regular_files import open_regular
 
 LARGEST_HEADER = 1_000_000
 DTYPES = {
@@ -57,22 +58,6 @@ def stored_arrays(path: Path) -> dict[str, StoredArray]:
     """
     with open_regular(path) as file:
         return stored_in(file)
-
-
-def open_regular(path: Path) -> BinaryIO:
-    """Opens a file for reading: a pipe would keep one waiting, a device never ends.
-
-    Raises:
-        OSError: If it cannot be opened.
-        ValueError: If it is something else than a file.
-    """
-    # Without waiting, and looked at when it is open: so nothing can take its place in between.
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    handle = os.open(path, flags)
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise ValueError("it is not a regular file")
-    return os.fdopen(handle, "rb")
 
 
 def stored_in(file: BinaryIO) -> dict[str, StoredArray]:

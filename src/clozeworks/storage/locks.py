@@ -66,7 +66,8 @@ def _hold(handle: int, folder: Path) -> None:
 def held(folder: Path) -> bool:
     """Whether a program holds the folder. Nothing is changed, and nobody is kept out by asking."""
     try:
-        handle = os.open(folder / FILE, os.O_RDONLY)
+        # Without waiting: a pipe of this name would keep one waiting.
+        handle = os.open(folder / FILE, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except OSError:
         return False
     try:

@@ -1,5 +1,6 @@
 """Tiny models behind a scheduler, asked over HTTP inside the test."""
 
+import json
 from contextlib import contextmanager
 
 import pytest
@@ -50,3 +51,19 @@ def asking(language_models):
             scheduler.stop()
 
     return opened
+
+
+@pytest.fixture(scope="session")
+def new_run():
+    """Makes a run that was stopped after some lines of metrics."""
+    from clozeworks.runs.state import RunState
+
+    def make(folder, lines=(), /, **state):
+        folder.mkdir(parents=True)
+        state = {"step": len(lines), "steps": 100, **state}
+        RunState("pretrain", state.pop("status", "stopped"), **state).write(folder)
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (folder / "metrics.jsonl").write_text(text)
+        return folder
+
+    return make

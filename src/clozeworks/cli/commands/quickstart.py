@@ -73,7 +73,8 @@ def _report(result: "Started", seconds: float) -> None:
         f"Train it longer: cd {quoted} && clozeworks pretrain recipe.toml run=longer "
         "training.steps=10000\n"
         "Your own text:   clozeworks corpus build TEXTS --tokenizer … --out corpus, then "
-        "clozeworks init pretrain"
+        "clozeworks init pretrain\n"
+        f"See it all in a browser: clozeworks open {quoted}"
     )
 
 
