@@ -207,6 +207,19 @@ def _best(
     return best + marked[done:]
 
 
+def texts_with(tokenizer: Tokenizer, filled: Filled) -> list[list[str]]:
+    """For each gap the text with each candidate in it; other gaps stay."""
+    marked, mask = tokenizer.mark_gaps(filled.text), tokenizer.special.mask or ""
+    begin, found = 0, []
+    for candidates in filled.gaps:
+        place = marked.index(mask, begin)
+        begin = place + len(mask)
+        found.append(
+            [joined(tokenizer, marked[:place], each) + marked[begin:] for each in candidates]
+        )
+    return found
+
+
 def joined(tokenizer: Tokenizer, before: str, candidate: FillCandidate) -> str:
     """The text before a gap followed by a candidate, spaced as the tokenizer writes it."""
     if candidate.token.startswith("##"):  # WordPiece: it continues the word before the gap

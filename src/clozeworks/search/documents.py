@@ -64,6 +64,10 @@ class SearchHit:
     """Where it came from: `reviews.csv, row 8,412`."""
     ranks: dict[str, int] = field(default_factory=dict)
     """Its place in each of the rankings that were joined, from 1: `vectors`, `words`."""
+    before: str = field(default="", repr=False, compare=False)
+    """What stands before the passage, as far as a person wants to read it; not in its JSON."""
+    after: str = field(default="", repr=False, compare=False)
+    """And after it."""
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""

@@ -33,6 +33,9 @@ _Opened = TypeVar("_Opened")
 # From queries and a number to that many passages of each query, and their scores.
 Nearest = Callable[[Float32Array, int], list[tuple[Int64Array, Float32Array]]]
 
+# Characters that are shown on each side of a passage.
+_AROUND = 300
+
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
@@ -403,6 +406,8 @@ class DocumentStore:
             columns=dict(document.columns),
             source_location=document.source_location,
             ranks=ranks or {},
+            before=document.text[max(0, begin - _AROUND) : begin],
+            after=document.text[end : end + _AROUND],
         )
 
     def _keys(self, positions: Int64Array) -> list[tuple[str, int]]:

@@ -15,6 +15,7 @@ from clozeworks import config, registry
 from clozeworks.data.labelled.bad_rows import BadRows
 from clozeworks.data.labelled.items import Item
 from clozeworks.errors import InputError
+from clozeworks.inference.fill import texts_with
 from clozeworks.language_model.pair_scores import scored_pairs
 from clozeworks.serve.endpoint import Call, Endpoint
 from clozeworks.serve.forms import asked_roles, form_of, languages_read, shown_json
@@ -190,6 +191,7 @@ class SearchBody(NativeBody):
     where: str | list[str] | dict[str, Any] | None = None
     rerank: str | None = Field(None, description="The name of a model that reranks.")
     exact: bool = Field(False, description="Look at all vectors.")
+    show: bool = Field(False, description="Says in `shown` what stands around each passage.")
 
 
 def _searched(call: Call, body: SearchBody) -> Any:
@@ -201,7 +203,12 @@ def _searched(call: Call, body: SearchBody) -> Any:
         top=body.top, by=body.by, where=body.where, rerank=reranker, exact=body.exact,
     )  # fmt: skip
     outputs = [[_hit(each) for each in hits] for hits in found]
-    return answer_of(call, served.name, outputs, one=isinstance(body.inputs, str))
+    one = isinstance(body.inputs, str)
+    answer = answer_of(call, served.name, outputs, one=one)
+    if body.show:
+        shown = [[{"before": each.before, "after": each.after} for each in hits] for hits in found]
+        answer["shown"] = shown[0] if one else shown
+    return answer
 
 
 def _hit(hit: Any) -> dict[str, Any]:
@@ -218,6 +225,7 @@ class FillBody(NativeBody):
     inputs: str | list[str]
     top: int = Field(5, ge=1)
     words: list[str] | None = Field(None, description="Only these words are ranked.")
+    show: bool = Field(False, description="Says in `shown` the text that each candidate makes.")
 
 
 def _filled(call: Call, body: FillBody) -> Any:
@@ -225,7 +233,12 @@ def _filled(call: Call, body: FillBody) -> Any:
     texts = [body.inputs] if isinstance(body.inputs, str) else body.inputs
     found = served.language_model().fill(texts, top=body.top, words=body.words)
     outputs = [asdict(each) for each in found]
-    return answer_of(call, served.name, outputs, one=isinstance(body.inputs, str))
+    one = isinstance(body.inputs, str)
+    answer = answer_of(call, served.name, outputs, one=one)
+    if body.show:
+        shown = [texts_with(served.language_model().tokenizer, each) for each in found]
+        answer["shown"] = shown[0] if one else shown
+    return answer
 
 
 class ScoreBody(NativeBody):

@@ -149,3 +149,31 @@ def test_a_chat_is_shown_as_the_model_reads_it(asking, writers):
 def test_what_cannot_be_written_gets_a_sentence(client, body, sentence):
     answer = client.post("/v1/generate", json={"model": "gpt2", **body})
     assert answer.status_code == 422 and sentence in answer.json()["error"]["message"]
+
+
+# Gaps, and passages of documents.
+
+
+def test_each_candidate_comes_with_the_text_that_it_makes(client):
+    body = {"model": "bert", "inputs": "the [MASK] sat on the [MASK]", "top": 3, "show": True}
+    answer = client.post("/v1/fill", json=body).json()
+    first, second = answer["shown"]
+    words = [[each["word"] for each in gap] for gap in answer["outputs"]["gaps"]]
+    assert words[0][0] in first[0] and first[0].endswith("sat on the [MASK]")
+    assert second[2].startswith("the [MASK] sat on the") and words[1][2].strip("#") in second[2]
+    assert "shown" not in client.post("/v1/fill", json={**body, "show": False}).json()
+
+
+def test_passages_stand_in_their_documents(asking, language_models, tiny_models, tmp_path):
+    import clozeworks as cw
+    from clozeworks.serve.models import ServedModel
+
+    text = "The cat sat on the mat. " * 200
+    index = cw.Index.build([text], tiny_models["bert"], tmp_path / "index")
+    with asking(served=[ServedModel("documents", index=index)]) as client:
+        assert client.get("/v1/abilities").json()["models"][0]["forms"]["search"]["documents"] == 1
+        answer = client.post("/v1/search", json={"inputs": "a cat", "show": True}).json()
+        (hit,), (around,) = answer["outputs"], answer["shown"]
+        assert around["before"] == text[max(0, hit["begin"] - 300) : hit["begin"]]
+        assert around["after"] == text[hit["end"] : hit["end"] + 300]
+        assert around["before"] or around["after"]

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from clozeworks.errors import InputError
 from clozeworks.inference.embed import Vectors
-from clozeworks.inference.fill import FillCandidate, joined
+from clozeworks.inference.fill import Filled, texts_with
 from clozeworks.serve.dialects.hub_generation import (
     WRITE,
     GenerationParameters,
@@ -303,31 +303,24 @@ def _filled(call: Call, served: ServedModel, body: HubBody) -> Any:
     model = served.language_model()
     top = chosen.top_k or (len(chosen.targets) if chosen.targets else _USUAL_TOP)
     found = model.fill(body.texts, top=top, words=chosen.targets)
-    gaps = [_gaps(model.tokenizer, each.text, each.gaps) for each in found]
+    gaps = [_gaps(model.tokenizer, each) for each in found]
     return body.shaped([each[0] if len(each) == 1 else each for each in gaps])
 
 
-def _gaps(
-    tokenizer: Tokenizer, text: str, gaps: Sequence[Sequence[FillCandidate]]
-) -> list[list[dict[str, Any]]]:
+def _gaps(tokenizer: Tokenizer, filled: Filled) -> list[list[dict[str, Any]]]:
     """The candidates of each gap, each with the text that it makes; other gaps stay."""
-    marked, begin, found = tokenizer.mark_gaps(text), 0, []
-    mask = tokenizer.special.mask or ""
-    for candidates in gaps:
-        place = marked.index(mask, begin)
-        begin = place + len(mask)
-        found.append(
-            [
-                {
-                    "score": each.score,
-                    "token": tokenizer.id_of(each.token),
-                    "token_str": each.word,
-                    "sequence": joined(tokenizer, marked[:place], each) + marked[begin:],
-                }
-                for each in candidates
-            ]
-        )
-    return found
+    return [
+        [
+            {
+                "score": each.score,
+                "token": tokenizer.id_of(each.token),
+                "token_str": each.word,
+                "sequence": text,
+            }
+            for each, text in zip(candidates, texts, strict=True)
+        ]
+        for candidates, texts in zip(filled.gaps, texts_with(tokenizer, filled), strict=True)
+    ]
 
 
 def _continued(call: Call, served: ServedModel, body: HubBody) -> Any:
