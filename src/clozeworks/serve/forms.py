@@ -95,7 +95,7 @@ def _task_form(task: Task[Any, Any]) -> dict[str, Any]:
     labels = task.head_labels
     return {
         "title": task.title,
-        "summary": task.summary,
+        "summary": task.description.partition(". ")[0].removesuffix(".") + ".",
         "unit": item.asked_unit,
         "inputs": _inputs(item),
         "options": [

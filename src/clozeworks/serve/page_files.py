@@ -4,8 +4,8 @@ What is served is what a reader sees there: plain modules and CSS, nothing built
 elsewhere. Its policy forbids the browser everything but these files and this server.
 """
 
+import gzip
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -41,21 +41,32 @@ _HEADERS = {
 }
 
 
-@dataclass(frozen=True)
 class PageFile:
-    """A file of the page."""
+    """A file of the page.
 
-    content: bytes
-    media_type: str
-    etag: str
+    Args:
+        content: What it holds.
+        media_type: What it is.
+    """
+
+    def __init__(self, content: bytes, media_type: str) -> None:
+        self.content, self.media_type = content, media_type
+        self.compressed = gzip.compress(content, mtime=0)
+        """The same, as it is sent to whoever can read it so."""
+        self._hash = sha256(content).hexdigest()[:32]
 
     def response(self, request: Request) -> Response:
         """The file, or that it has not changed since the browser read it."""
-        headers = {**_HEADERS, "etag": self.etag}
+        zipped = "gzip" in request.headers.get("accept-encoding", "")
+        etag = f'"{self._hash}{"-gzip" if zipped else ""}"'
+        headers = {**_HEADERS, "etag": etag, "vary": "Accept-Encoding"}
         known = request.headers.get("if-none-match", "")
-        if self.etag in (each.strip().removeprefix("W/") for each in known.split(",")):
+        if etag in (each.strip().removeprefix("W/") for each in known.split(",")):
             return Response(status_code=304, headers=headers)
-        return Response(self.content, media_type=self.media_type, headers=headers)
+        if zipped:
+            headers["content-encoding"] = "gzip"
+        content = self.compressed if zipped else self.content
+        return Response(content, media_type=self.media_type, headers=headers)
 
 
 def page_files() -> dict[str, PageFile]:
@@ -63,10 +74,8 @@ def page_files() -> dict[str, PageFile]:
     found = {}
     for path in sorted(_FOLDER.rglob("*")):
         if path.suffix in _MEDIA_TYPES and path.is_file():
-            content = path.read_bytes()
-            etag = f'"{sha256(content).hexdigest()[:32]}"'
             name = path.relative_to(_FOLDER).as_posix()
-            found[name] = PageFile(content, _MEDIA_TYPES[path.suffix], etag)
+            found[name] = PageFile(path.read_bytes(), _MEDIA_TYPES[path.suffix])
     return found
 
 

@@ -94,7 +94,18 @@ def sources():
 
 
 def test_it_is_small():
-    assert sum(len(file.content) for file in page_files().values()) <= MOST_BYTES
+    """All of it, every view in both languages, as a browser is sent it."""
+    assert sum(len(file.compressed) for file in page_files().values()) <= MOST_BYTES
+
+
+def test_whoever_reads_no_gzip_is_sent_none(client):
+    plain = client.get("/page/app.js", headers={"accept-encoding": "identity"})
+    zipped = client.get("/page/app.js", headers={"accept-encoding": "gzip, br"})
+    assert "content-encoding" not in plain.headers
+    assert zipped.headers["content-encoding"] == "gzip" and plain.content == zipped.content
+    assert int(zipped.headers["content-length"]) < len(plain.content) / 2
+    assert plain.headers["etag"] != zipped.headers["etag"]
+    assert "accept-encoding" in zipped.headers["vary"].lower()
 
 
 def test_no_text_ever_becomes_html_or_code():
@@ -122,7 +133,8 @@ def test_modules_import_files_that_are_there():
 
 def test_every_string_is_there_in_both_languages():
     for path in sorted((PAGE / "strings").glob("*.js")):
-        english, chinese = path.read_text(encoding="utf-8").split("export const zh = {")
+        strings = path.read_text(encoding="utf-8").partition("export const en = {")[2]
+        english, chinese = strings.split("export const zh = {")
         keys = [re.findall(r"^  (\w+):", part, re.MULTILINE) for part in (english, chinese)]
         assert keys[0] == keys[1], path.name
         assert len(set(keys[0])) == len(keys[0]), path.name

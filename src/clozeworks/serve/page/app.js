@@ -56,6 +56,7 @@ let asked = 0;
 
 const say = (strings) => (key, values = {}) => {
   const found = strings[language]?.[key] ?? strings.en?.[key] ?? key;
+  if (typeof found === "object") return found;
   return typeof found === "function" ? found(values) : found.replace(/\{(\w+)\}/g, (hole, name) => values[name] ?? hole);
 };
 const t = say(words);

@@ -160,3 +160,20 @@ export function lineChart({ title, x = "", y = "", height = 260, log = false } =
   figure.update = (fresh) => { series = fresh; draw(); };
   return figure;
 }
+
+/**
+ * A matrix of numbers: rows and columns have the same labels, numbered. A cell is as dark as its
+ * value is between the lowest and the highest one (or `low` and `high`).
+ */
+export function heatMap({ title, labels, values, columns, low, high, show: write = brief }) {
+  const across = columns ?? labels.map((_, n) => String(n + 1));
+  const all = values.flat();
+  const least = low ?? Math.min(...all), most = high ?? Math.max(...all);
+  const level = (value) => Math.max(0, Math.min(1, (value - least) / (most - least || 1)));
+  const cell = (value) => el("td", { class: "cell", style: { "--level": `${Math.round(level(value) * 100)}%` } }, write(value));
+  return el("figure", { class: "chart" }, title ? el("figcaption", {}, title) : null,
+    el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": title },
+      el("table", { class: "heat" },
+        el("thead", {}, el("tr", {}, el("td", {}), across.map((each) => el("th", { scope: "col" }, each)))),
+        el("tbody", {}, values.map((row, n) => el("tr", {}, el("th", { scope: "row" }, columns ? labels[n] : `${n + 1}  ${labels[n]}`), row.map(cell)))))));
+}
