@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from clozeworks.runs.trackers.wandb import WandbCallback as WandbCallback
     from clozeworks.serve.client.remote_model import connect as connect
     from clozeworks.serve.client.remote_model import connect_async as connect_async
-    from clozeworks.serve.opening import open as open
+    from clozeworks.serve.workspace.opening import open as open
     from clozeworks.text.tokenizer.tokenizer import Tokenizer as Tokenizer
 
 __version__ = "0.2.0"
@@ -52,7 +52,7 @@ _PLACES = {
     "LanguageModel": "language_model",
     "connect": "serve.client.remote_model",
     "connect_async": "serve.client.remote_model",
-    "open": "serve.opening",
+    "open": "serve.workspace.opening",
     "finetune": "jobs.calls",
     "pretrain": "jobs.calls",
     "evaluate": "jobs.calls",

@@ -13,7 +13,7 @@ import pytest
 
 import clozeworks as cw
 from clozeworks.errors import InputError, SettingError
-from clozeworks.serve import opening
+from clozeworks.serve.workspace import opening
 
 
 @pytest.fixture

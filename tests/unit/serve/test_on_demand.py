@@ -8,9 +8,9 @@ import pytest
 
 import clozeworks as cw
 from clozeworks.language_model import outline
-from clozeworks.serve import on_demand
 from clozeworks.serve.models import ServedModel, ServedModels, UnknownModel
-from clozeworks.serve.on_demand import FolderModel, ModelMemory
+from clozeworks.serve.workspace import on_demand
+from clozeworks.serve.workspace.on_demand import FolderModel, ModelMemory
 from clozeworks.tasks.classify import Classify
 
 

@@ -37,7 +37,7 @@ def open_page(
         no_browser: Print the address only.
         computing: Where models compute.
     """
-    from clozeworks.serve.opening import LOOPBACK, opened, serve_opened, show_in_browser
+    from clozeworks.serve.workspace.opening import LOOPBACK, opened, serve_opened, show_in_browser
 
     computing = computing or ComputingOptions()
     if not 0 <= port < 1 << 16:

@@ -8,10 +8,10 @@ from typing import Any
 
 from clozeworks.errors import ClozeworksError
 from clozeworks.serve.models import ServedModels
-from clozeworks.serve.on_demand import FolderModel, ModelMemory
 from clozeworks.serve.replies import RefusedRequest
 from clozeworks.serve.workspace.contents import Contents, find_contents
 from clozeworks.serve.workspace.curves import Curves
+from clozeworks.serve.workspace.on_demand import FolderModel, ModelMemory
 from clozeworks.serve.workspace.processes import StartedRuns
 from clozeworks.serve.workspace.run_records import run_record
 from clozeworks.serve.workspace.watching import RunWatcher
