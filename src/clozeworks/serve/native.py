@@ -320,6 +320,8 @@ _OTHERS = [
     ),
     Endpoint(
         path="/v1/score", summary="say how likely texts are", answer=_scored, dialect=NATIVE,
-        body=ScoreBody, examples={"one": {"inputs": _TEXT}},
+        body=ScoreBody,
+        fields=frozenset({"inputs"}),  # without it a client of vLLM asks; see openai/scores.py
+        examples={"one": {"inputs": _TEXT}},
     ),
 ]  # fmt: skip

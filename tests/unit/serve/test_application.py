@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 import clozeworks as cw
 from clozeworks.errors import InputError
 from clozeworks.serve import create_app
+from clozeworks.serve.application import all_endpoints
 from clozeworks.serve.limits import Keys, ServerLimits, digest
 
 
@@ -34,6 +35,21 @@ def test_folders_models_and_indexes_are_served(tiny_models, index):
         hits = client.post("/v1/search", json={"inputs": "the dog", "by": "words"}).json()
         assert hits["outputs"][0]["passage"] == "the dog lay"
         assert client.get("/ready").json()["ready"] is True
+
+
+def test_every_example_is_answered_by_its_own_endpoint():
+    endpoints = all_endpoints()
+    for endpoint in endpoints:
+        for body in endpoint.examples.values():
+            sharing = [each for each in endpoints if each.path == endpoint.path]
+            meant = next(each for each in sharing if each.fits(body))
+            assert meant is endpoint, (endpoint.path, endpoint.dialect.name, body)
+
+
+def test_clients_are_told_names_and_no_folders(writers):
+    with TestClient(create_app({"writer": writers["gpt2"]})) as client:
+        told = client.post("/v1/generate", json={"inputs": "cat " * 3_000}).text
+        assert "writer has positions for" in told and str(writers["gpt2"]) not in told
 
 
 def test_it_computes_from_startup_to_shutdown(tiny_models):
