@@ -69,6 +69,8 @@ def test_half_precision_is_summed_in_full():
 def test_unknown_modes():
     with pytest.raises(UnknownName, match=r"pooling is 'meen'; known: .* Did you mean 'mean'\?"):
         pool(torch.ones(1, 1), Layout([1]), ["meen"])
+    with pytest.raises(SettingError, match="each is taken once; drop the repeated one"):
+        pool(torch.ones(1, 1), Layout([1]), ["mean", "first", "mean"])
     with pytest.raises(SettingError, match="pooling is empty; name at least one of: first, "):
         pool(torch.ones(1, 1), Layout([1]), [])
 

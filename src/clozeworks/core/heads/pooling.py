@@ -71,6 +71,8 @@ def check_modes(modes: Sequence[str], also: Sequence[str] = ()) -> None:
     for mode in modes:
         if mode not in POOLINGS:
             raise UnknownName("pooling", mode, (*POOLINGS, *also))
+    if len({*modes}) < len(modes):
+        raise SettingError("pooling", tuple(modes), "each is taken once", "drop the repeated one")
 
 
 def without_first(x: Tensor, layout: Layout, count: int) -> tuple[Tensor, Layout]:
