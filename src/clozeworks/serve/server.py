@@ -192,7 +192,7 @@ class JsonLines(logging.Formatter):
 
 
 def log_to(stream: Any = None, level: int = logging.INFO) -> None:
-    """Has the server write its log as lines of JSON.
+    """Has the server write its log, and what carries it its complaints, as lines of JSON.
 
     Args:
         stream: Where to; standard error if not given.
@@ -200,6 +200,7 @@ def log_to(stream: Any = None, level: int = logging.INFO) -> None:
     """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines())
-    logger = logging.getLogger("clozeworks.serve")
-    logger.handlers, logger.propagate = [handler], False
-    logger.setLevel(level)
+    for name in ("clozeworks.serve", "uvicorn", "asyncio"):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(level if name == "clozeworks.serve" else max(level, logging.WARNING))

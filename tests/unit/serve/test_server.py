@@ -1,5 +1,7 @@
 """A server on a socket: clients that drip, do not read or leave, and failures of its own."""
 
+import io
+import json
 import logging
 import socket
 import threading
@@ -15,7 +17,7 @@ from clozeworks.serve.limits import ServerLimits
 from clozeworks.serve.models import ServedModel, ServedModels
 from clozeworks.serve.replies import NATIVE
 from clozeworks.serve.scheduler import Scheduler
-from clozeworks.serve.server import SchedulerFailed, run
+from clozeworks.serve.server import SchedulerFailed, log_to, run
 
 
 def large(call, body):
@@ -190,3 +192,19 @@ def test_who_was_connected_is_answered_once_more(running):
             assert b"503 Service Unavailable" in server.asked("/brief", late) and closed(late)
         sock.sendall(b"}")
         assert b"200 OK" in sock.recv(10_000)
+
+
+def test_the_log_is_json_whoever_writes_it(monkeypatch):
+    for name in ("clozeworks.serve", "uvicorn", "asyncio"):
+        logger = logging.getLogger(name)
+        for attribute in ("handlers", "propagate", "level"):
+            monkeypatch.setattr(logger, attribute, getattr(logger, attribute))
+    written = io.StringIO()
+    log_to(written)
+    logging.getLogger("uvicorn.error").warning("no HTTP\n%s", "forged")
+    logging.getLogger("uvicorn.error").info("nobody needs this")
+    logging.getLogger("asyncio").error("no socket")
+    logging.getLogger("clozeworks.serve").info("request", extra={"status": 200})
+    lines = [json.loads(line) for line in written.getvalue().splitlines()]
+    assert [each["event"] for each in lines] == ["no HTTP\nforged", "no socket", "request"]
+    assert lines[-1]["status"] == 200
