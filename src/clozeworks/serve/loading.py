@@ -57,7 +57,9 @@ def served_models(
                     opened: Any = Index.open(source)
                     found.append(ServedModel(name, index=opened))
                 else:
-                    add(name, load(source, device=device, dtype=dtype))
+                    model = load(source, device=device, dtype=dtype)
+                    model.name = name  # clients shall know nothing of folders
+                    add(name, model)
             except ClozeworksError as error:
                 found.append(ServedModel(name, unloadable=str(error)))
         else:

@@ -81,6 +81,7 @@ class FolderModel(ServedModel):
                 try:
                     loaded = load(self._source, device=self._device, dtype=self._dtype)
                     loaded.model.eval()
+                    loaded.name = self.name  # clients shall know nothing of folders
                     self._model = loaded
                 except ClozeworksError as error:
                     self._unloadable = str(error)
