@@ -34,12 +34,12 @@ from clozeworks.serve.endpoint import Call, Endpoint, RawAnswer, Stream
 from clozeworks.serve.limits import Keys, ServerLimits
 from clozeworks.serve.metrics import ServerMetrics
 from clozeworks.serve.models import ServedModels
-from clozeworks.serve.own_page import OnlyOwnNames, check_own_page
 from clozeworks.serve.page_files import page_routes
 from clozeworks.serve.pieces import Pieces
 from clozeworks.serve.replies import NATIVE, RefusedRequest, sentence_of, status_of
 from clozeworks.serve.scheduler import Scheduler
 from clozeworks.serve.work import Overloaded, Work
+from clozeworks.serve.workspace.own_page import OnlyOwnNames, check_own_page
 
 log = logging.getLogger("clozeworks.serve")
 # Bodies below this are decoded by the event loop; a thread would take longer to begin.
