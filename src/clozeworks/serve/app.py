@@ -113,6 +113,8 @@ class Answering:
         self.metrics = ServerMetrics(scheduler)
         self._host = host
         self.draining = False
+        self.lets_in = True
+        """Whether requests of those who connect now are taken."""
         self.in_flight: set[Work] = set()
         self.bytes_in_hand = 0
         self._measured = 0  # of these, the requests that are measured

@@ -132,7 +132,7 @@ def _connection(answering: Answering) -> Any:
     return partial(
         PatientConnection,
         patience=answering.limits.patience,
-        early=lambda: not answering.draining,
+        early=lambda: answering.lets_in,
     )
 
 
@@ -148,6 +148,8 @@ async def _served(
     quiet = lost = 0
     while not task.done():
         await asyncio.wait([task], timeout=_WATCH)
+        # Who had connected before it was asked to end, and was not let in yet, is let in now.
+        answering.lets_in = late is None
         if answering.scheduler.fatal is not None:
             answering.draining = server.should_exit = True
         if answering.draining:

@@ -188,10 +188,33 @@ def test_who_was_connected_is_answered_once_more(running):
         server.answering.draining = True
         answer = server.asked("/brief", early)
         assert b"200 OK" in answer and b"connection: close" in answer and closed(early)
+        while server.answering.lets_in:
+            time.sleep(0.01)
         with server.connection() as late:
             assert b"503 Service Unavailable" in server.asked("/brief", late) and closed(late)
         sock.sendall(b"}")
         assert b"200 OK" in sock.recv(10_000)
+
+
+def test_who_waits_to_be_let_in_when_it_is_to_end_is_answered(running, monkeypatch):
+    server, busy, go = running(), threading.Event(), threading.Event()
+    admit = server.answering._admit
+
+    def slow(exchange):
+        busy.set()
+        assert go.wait(10)
+        admit(exchange)
+
+    monkeypatch.setattr(server.answering, "_admit", slow)
+    request = b"POST /brief HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}"
+    with server.connection() as first:
+        first.sendall(request)
+        assert busy.wait(10)
+        with server.connection() as second:  # the system took it; the server is busy
+            second.sendall(request)
+            server.answering.draining = True
+            go.set()
+            assert b"200 OK" in second.recv(10_000)
 
 
 def test_the_log_is_json_whoever_writes_it(monkeypatch):
