@@ -152,7 +152,7 @@ def test_the_health_check_tells_ready_from_not(tiny_models):
         # A request whose body does not come keeps the server from ending.
         host, port = address.split(":")
         with socket.create_connection((host, int(port))) as slow:
-            slow.sendall(b"POST /embed HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\n")
+            slow.sendall(b"POST /embed HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 9\r\n\r\n")
             time.sleep(0.5)
             process.send_signal(signal.SIGTERM)
             time.sleep(0.5)

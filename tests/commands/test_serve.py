@@ -107,6 +107,7 @@ def test_it_serves_and_ends(tiny_models, index, tmp_path):
     models = (tiny_models["bert"], f"another={tiny_models['bert']}", index)
     with serving(*models, "--keys", keys) as (process, address, said):
         body = {"inputs": "the cat", "model": "bert"}
+        assert asked(address, "/v1/embed", body, {**key, "host": "models.example"})[0] == 200
         assert asked(address, "/v1/embed", body)[0] == 401
         status, found = asked(address, "/v1/embed", body, key)
         expected = cw.load(tiny_models["bert"]).embed("the cat")
@@ -120,7 +121,7 @@ def test_it_serves_and_ends(tiny_models, index, tmp_path):
     assert "-H 'Authorization: Bearer KEY'" in tried and '"model": "bert"' in tried
     lines = [json.loads(line) for line in said if line.startswith("{")]
     assert [(line["path"], line["status"]) for line in lines] == [
-        ("/v1/embed", 401), ("/v1/embed", 200), ("/v1/search", 200),
+        ("/v1/embed", 200), ("/v1/embed", 401), ("/v1/embed", 200), ("/v1/search", 200),
     ]  # fmt: skip
     assert not any("the cat" in line for line in said)
 
@@ -137,6 +138,8 @@ def test_what_was_accepted_is_answered(tiny_models):
                 return
 
     with serving(tiny_models["bert"]) as (process, address, _):
+        status, told = asked(address, "/v1/embed", {"inputs": "a"}, {"host": "evil.example"})
+        assert status == 421 and "--keys" in told["error"]["message"]
         threads = [threading.Thread(target=ask, args=(address,)) for _ in range(6)]
         for thread in threads:
             thread.start()
@@ -153,7 +156,9 @@ def test_stopped_twice_it_waits_for_nobody(tiny_models):
     with serving(tiny_models["bert"]) as (process, address, said):
         host, _, port = address.partition(":")
         with socket.create_connection((host, int(port))) as slow:
-            slow.sendall(b"POST /v1/embed HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{")
+            slow.sendall(
+                b"POST /v1/embed HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 9\r\n\r\n{"
+            )
             while b"in_flight 1.0" not in metrics(address):
                 assert process.poll() is None
             process.send_signal(signal.SIGINT)

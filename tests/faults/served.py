@@ -206,7 +206,7 @@ class Connection:
 def request_of(path: str, body: Any = None, *, method: str = "POST", headers: str = "") -> bytes:
     """The bytes of a request."""
     whole = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
-    head = f"{method} {path} HTTP/1.1\r\nhost: x\r\n{JSON}{headers}"
+    head = f"{method} {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n{JSON}{headers}"
     if "transfer-encoding" not in headers and "content-length" not in headers:
         head += f"content-length: {len(whole)}\r\n"
     return f"{head}\r\n".encode("latin-1") + whole

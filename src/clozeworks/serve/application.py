@@ -75,6 +75,7 @@ def answering(
     origins: Sequence[str] = (),
     *,
     log_texts: bool = False,
+    host: str | None = None,
 ) -> Answering:
     """What answers for models that are loaded; each is asked once, which takes a moment."""
     limit_kernel_caches()
@@ -88,6 +89,7 @@ def answering(
         keys=keys,
         origins=origins,
         log_texts=log_texts,
+        host=host,
     )
 
 

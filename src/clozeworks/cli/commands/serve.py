@@ -117,7 +117,16 @@ def serve(
             f"Anybody who reaches {host} can ask; --keys FILE lets only those ask who have a key.",
             file=sys.stderr,
         )
-    server = answering(served, limits, keys, options.cors, log_texts=options.log_texts)
+    # Whoever needs no key is on this machine, and no page whose name leads here.
+    alone = host in _LOOPBACK and not keys.are_needed
+    server = answering(
+        served,
+        limits,
+        keys,
+        options.cors,
+        log_texts=options.log_texts,
+        host=host if alone else None,
+    )
     log_to()
 
     def ready(address: str) -> None:

@@ -77,7 +77,10 @@ class OnlyOwnNames:
         if scope["type"] != "http" or is_own_name(_host_of(scope), self._host):
             await self._app(scope, receive, send)
             return
-        sentence = "this server is not asked by this name; open the address that it printed."
+        sentence = (
+            "this server is not asked by this name; use the address that it printed, or have it "
+            "serve with --keys."
+        )
         _, content = NATIVE.error(421, sentence, "")
         body = orjson.dumps(content)
         headers = [
