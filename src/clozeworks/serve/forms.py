@@ -84,7 +84,7 @@ def form_of(ability: str, served: ServedModel) -> dict[str, Any]:
     if model is None or not model.has_tokenizer:
         return form
     if ability == FILL:
-        form["mask"] = model.tokenizer.special.mask
+        form |= {"mask": model.tokenizer.special.mask, "vocabulary": model.tokenizer.size}
     if ability == GENERATE:
         form["chat"] = model.tokenizer.has_chat_template
     return form

@@ -52,6 +52,7 @@ def test_the_form_of_a_task_says_what_it_takes(models):
 
 def test_forms_without_a_task(models):
     assert models["bert"]["forms"]["fill"]["mask"] == "[MASK]"
+    assert models["bert"]["forms"]["fill"]["vocabulary"] > 100
     assert models["gpt2"]["forms"]["generate"]["chat"] is False
     assert models["bert"]["reads"] == ["en"]
     assert models["gpt2"]["reads"] == ["en", "zh"]  # bytes

@@ -141,10 +141,21 @@ def test_every_string_is_there_in_both_languages():
         assert {"title", "about"} <= set(keys[0]) or path.name == "app.js"
 
 
-def test_every_string_that_a_view_asks_for_is_there():
-    for path in sorted((PAGE / "views").glob("*.js")):
-        strings = PAGE / "strings" / path.name
-        if strings.exists():
-            asked = re.findall(r"""\bt\("(\w+)\"""", path.read_text(encoding="utf-8"))
-            there = re.findall(r"^  (\w+):", strings.read_text(encoding="utf-8"), re.MULTILINE)
-            assert set(asked) <= set(there), path.name
+def strings_of(name):
+    """The keys of a file of strings, and of those that it takes from others."""
+    text = (PAGE / "strings" / name).read_text(encoding="utf-8")
+    own = set(re.findall(r"^  (\w+):", text.partition("export const en")[2], re.MULTILINE))
+    return own.union(*map(strings_of, re.findall(r'from "\./(\w+\.js)"', text)))
+
+
+def asked_in(path):
+    text = path.read_text(encoding="utf-8")
+    return set(re.findall(r"""\bt\("(\w+)\"""", text))
+
+
+def test_every_string_that_is_asked_for_is_there():
+    for path in (PAGE / "views").glob("*.js"):
+        assert asked_in(path) <= strings_of(path.name), path.name
+    for path in [PAGE / "asking.js", *(PAGE / "widgets").glob("*.js")]:
+        assert asked_in(path) <= strings_of("try.js"), path.name
+    assert asked_in(PAGE / "app.js") <= strings_of("app.js")

@@ -173,7 +173,7 @@ export function heatMap({ title, labels, values, columns, low, high, show: write
   const cell = (value) => el("td", { class: "cell", style: { "--level": `${Math.round(level(value) * 100)}%` } }, write(value));
   return el("figure", { class: "chart" }, title ? el("figcaption", {}, title) : null,
     el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": title },
-      el("table", { class: "heat" },
+      el("table", { class: columns ? "heat close" : "heat" },
         el("thead", {}, el("tr", {}, el("td", {}), across.map((each) => el("th", { scope: "col" }, each)))),
         el("tbody", {}, values.map((row, n) => el("tr", {}, el("th", { scope: "row" }, columns ? labels[n] : `${n + 1}  ${labels[n]}`), row.map(cell)))))));
 }

@@ -3,7 +3,7 @@
 import { ask } from "../api.js";
 import { worded } from "../asking.js";
 import { el, field, mistake, select, show } from "../elements.js";
-import file from "../widgets/file.js";
+import file, { droppable } from "../widgets/file.js";
 
 const FILES = ["task", "gaps", "writing", "likelihood"]; // kinds whose rows a file may hold
 const FIRST = ["gaps", "writing"]; // what a model without a task is asked first
@@ -11,17 +11,7 @@ const FIRST = ["gaps", "writing"]; // what a model without a task is asked first
 export default class extends HTMLElement {
   async connectedCallback() {
     const { t } = this;
-    this.addEventListener("dragover", (event) => {
-      event.preventDefault();
-      this.classList.add("dropping");
-    });
-    this.addEventListener("dragleave", () => this.classList.remove("dropping"));
-    this.addEventListener("drop", (event) => {
-      event.preventDefault();
-      this.classList.remove("dropping");
-      const [dropped] = event.dataTransfer.files;
-      if (dropped) this.file?.read(dropped);
-    });
+    droppable(this, (dropped) => this.file?.read(dropped));
     try {
       const { models } = await ask("v1/abilities");
       this.models = models.filter((each) => each.abilities.length);

@@ -7,6 +7,21 @@ import { answerRows, asked, csv, guessed, inputsOf, questionOf, readRows } from 
 
 const SHOWN = 100;
 
+/** Lets files be dropped anywhere on an element: read(file) is called with each. */
+export function droppable(element, read) {
+  element.addEventListener("dragover", (event) => {
+    event.preventDefault();
+    element.classList.add("dropping");
+  });
+  element.addEventListener("dragleave", () => element.classList.remove("dropping"));
+  element.addEventListener("drop", (event) => {
+    event.preventDefault();
+    element.classList.remove("dropping");
+    const [dropped] = event.dataTransfer.files;
+    if (dropped) read(dropped);
+  });
+}
+
 /** A place to choose a file or to drop one: calls take({name, columns, rows}). */
 export function fileChooser(t, take) {
   const said = el("div", {});
@@ -21,7 +36,7 @@ export function fileChooser(t, take) {
       show(said, mistake(known ? t(error.message) : t("file_broken", { name: file.name, reason: error.message })));
     }
   }
-  const element = el("div", { class: "drop" }, field(t("file_choose"), input, t("file_hint")), said);
+  const element = el("div", {}, field(t("file_choose"), input, t("file_hint")), said);
   element.read = read;
   return element;
 }

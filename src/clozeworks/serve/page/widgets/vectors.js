@@ -4,14 +4,9 @@ import { ask } from "../api.js";
 import { busy, usage } from "../asking.js";
 import { heatMap } from "../charts.js";
 import { button, el, field, mistake, number, select, show } from "../elements.js";
+import { cosines } from "../numbers.js";
 
 const MOST = 40;
-
-/** The cosine of each pair of vectors. */
-export function cosines(vectors) {
-  const lengths = vectors.map((each) => Math.hypot(...each) || 1);
-  return vectors.map((one, n) => vectors.map((other, m) => one.reduce((sum, value, k) => sum + value * other[k], 0) / (lengths[n] * lengths[m])));
-}
 
 export default function widget({ model, form, t, state, language }) {
   state.texts ??= t("vectors_example", { language });

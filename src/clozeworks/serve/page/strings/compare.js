@@ -1,0 +1,53 @@
+// Strings of Compare; what it shares with Try stands there.
+
+import * as tried from "./try.js";
+
+export const en = {
+  ...tried.en,
+  title: "Compare",
+  about: "Ask two models the same, such as a model and a smaller one made from it, and see where they differ.",
+  two_needed: "Two models are needed; serve another one beside this one.",
+  nothing_shared: "These two have nothing in common that they could be asked; choose others.",
+  model_one: "First model",
+  model_two: "Second model",
+  compare: "Compare",
+  compare_rows: "Compare all rows",
+  one_input: "One input",
+  same: "Both say the same.",
+  different: "They say something else.",
+  correlated: "The similarities of the two are correlated with r = {value}.",
+  most_changed: "Most different: {first} and {second} ({one} and {other}).",
+  agree: "They agree on {same} of {all} rows ({share}).",
+  numbers_note: "The numbers of the two are correlated with r = {value}, and are {apart} apart on average.",
+  changes: "What became of what",
+  disagree: "Where they disagree",
+  sorted: "First those of which both models are most confident.",
+  sorted_numbers: "First those that are farthest apart.",
+  no_difference: "They disagree nowhere.",
+  vectors_rows: "Vectors of two models cannot be compared with each other, so what they are for is compared: which other row is the nearest (of the first 1,000).",
+};
+
+export const zh = {
+  ...tried.zh,
+  title: "对比",
+  about: "向两个模型提出同样的问题（例如原模型与压缩后的模型），看它们在哪里不同。",
+  two_needed: "需要两个模型，请再提供一个。",
+  nothing_shared: "这两个模型没有共同的任务，请另选。",
+  model_one: "第一个模型",
+  model_two: "第二个模型",
+  compare: "对比",
+  compare_rows: "对比所有行",
+  one_input: "单个输入",
+  same: "两者一致。",
+  different: "两者不一致。",
+  correlated: "两者的相似度之间的相关系数 r = {value}。",
+  most_changed: "差异最大：第 {first} 句与第 {second} 句（{one} 与 {other}）。",
+  agree: "{all} 行中有 {same} 行一致（{share}）。",
+  numbers_note: "两者数值的相关系数 r = {value}，平均相差 {apart}。",
+  changes: "各类变化的次数",
+  disagree: "不一致的行",
+  sorted: "两个模型都最有把握的排在前面。",
+  sorted_numbers: "相差最大的排在前面。",
+  no_difference: "没有不一致的地方。",
+  vectors_rows: "两个模型的向量不能直接比较，因此比较它们的用途：每一行的最近邻是哪一行（只看前 1,000 行）。",
+};
