@@ -30,6 +30,7 @@ COMMANDS = {
     "search": "find the texts of an index that fit a query",
     "duplicates": "find texts that say the same",
     "topics": "sort texts into topics, with their typical words",
+    "look": "look inside: attention, layers, attributions, words in contexts",
     "space": "see how the vectors of texts fill their space",
     "whiten": "make the space of a model's vectors more even, without training",
     "rerank": "put documents in order by how well they answer a query",

@@ -14,6 +14,7 @@ only those that are asked for are kept.
 Shapes: L layers, H heads, Q queries, K keys, D head width, W width.
 """
 
+from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -113,9 +114,21 @@ class AttentionStream:
         listed = ", ".join(str(each.layer) for each in self.layers)
         raise SettingError("layer", number, f"there are only: {listed}", "ask for it")
 
-    def to_dict(self, top: int | None = None) -> dict[str, Any]:
-        """As JSON can hold it; with `top` only so many keys of each query, as [key, value]."""
-        several = (("weights", "added", "added_together", "rollout"), self.layers)
+    def to_dict(
+        self, top: int | None = None, *, head: int | None = None, packed: bool = False
+    ) -> dict[str, Any]:
+        """As JSON can hold it.
+
+        Args:
+            top: Only so many keys of each query, as [key, value].
+            head: Only this head of each layer, from 1.
+            packed: Matrices as 16-bit numbers in base64, with their shape and scale.
+        """
+        heads = slice(None) if head is None else slice(head - 1, head)
+
+        def matrix(values: Float32Array) -> Any:
+            return _packed(values) if packed else _matrix(values, top)
+
         return {
             "kind": self.kind,
             "queries": [each.to_dict() for each in self.queries],
@@ -123,12 +136,16 @@ class AttentionStream:
             "depth": self.depth,
             "heads": self.heads,
             "summaries": [rounded(_fields(each)) for each in self.summaries],
+            "head": head,
             "layers": [
                 {
-                    "layer": layer.layer,
-                    **{name: _matrix(getattr(layer, name), top) for name in several[0]},
+                    "layer": each.layer,
+                    "weights": matrix(each.weights[heads]),
+                    "added": matrix(each.added[heads]),
+                    "added_together": matrix(each.added_together),
+                    "rollout": matrix(each.rollout),
                 }
-                for layer in several[1]
+                for each in self.layers
             ],
         }
 
@@ -165,17 +182,28 @@ class AttentionView:
             found.append(f"Of each query only the {counted(top, 'key')} with most weight.")
         return found
 
-    def to_dict(self, top: int | None = None) -> dict[str, Any]:
-        """As JSON can hold it; with `top` only so many keys of each query."""
+    def to_dict(
+        self, top: int | None = None, *, head: int | None = None, packed: bool = False
+    ) -> dict[str, Any]:
+        """As JSON can hold it; the arguments are those of a stream."""
         return {
             "view": "attention",
-            "streams": [each.to_dict(top) for each in self.streams],
+            "streams": [each.to_dict(top, head=head, packed=packed) for each in self.streams],
             "notes": self.notes(top),
         }
 
 
 def _fields(summary: HeadSummary) -> dict[str, Any]:
     return {name: getattr(summary, name) for name in HeadSummary.__dataclass_fields__}
+
+
+def _packed(values: Float32Array) -> dict[str, Any]:
+    """Values from 0 up as 16-bit numbers, little-endian, in base64: value = number * scale."""
+    most = float(values.max(initial=0.0))
+    scale = most / 65_535 if most > 0 else 1.0
+    numbers = np.round(values / scale).astype("<u2")
+    text = b64encode(numbers.tobytes()).decode("ascii")
+    return {"shape": list(values.shape), "scale": scale, "base64": text}
 
 
 def _matrix(values: Float32Array, top: int | None) -> Any:

@@ -22,6 +22,7 @@ from clozeworks.serve.dialects.rerankers import reranker_endpoints
 from clozeworks.serve.dialects.tei import tei_endpoints
 from clozeworks.serve.dialects.zero_shot import zero_shot_endpoints
 from clozeworks.serve.endpoint import Endpoint
+from clozeworks.serve.inside.endpoints import look_endpoints
 from clozeworks.serve.limits import Keys, ServerLimits
 from clozeworks.serve.loading import served_models, warm_up
 from clozeworks.serve.models import ServedModel, ServedModels
@@ -107,6 +108,7 @@ def all_endpoints(more: Sequence[Endpoint] = ()) -> list[Endpoint]:
     """
     endpoints = [
         *native_endpoints(),
+        *look_endpoints(),
         *zero_shot_endpoints(),
         *openai_endpoints(),
         *tei_endpoints(),

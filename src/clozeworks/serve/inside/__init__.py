@@ -1,0 +1,1 @@
+"""Looking inside over HTTP, and as pages that need no server."""
