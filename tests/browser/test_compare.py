@@ -5,11 +5,12 @@ import csv
 import pytest
 
 pytestmark = pytest.mark.browser
+HOSTILE = "<img src=x onerror=\"alert('owned')\">"
 
 
 @pytest.fixture(scope="module")
 def served(running, workspace):
-    names = ("spam", "pairs", "words", "t5")
+    names = ("spam", "pairs", "hostile", "words", "t5")
     with running("serve", *(workspace / name for name in names)) as server:
         yield server
 
@@ -45,7 +46,7 @@ def test_vectors_of_two_models(served, visit):
 
 def test_rows_on_which_they_disagree(served, visit, workspace):
     page = visit(served.url).go("compare")
-    choose(page, "spam", "pairs", "classify")
+    choose(page, "spam", "hostile", "classify")
     page.set_input_files("input[type=file]", workspace / "reviews.csv")
     page.get_by_role("button", name="Compare all rows").click()
     page.wait_for_selector("button:has-text('Save as CSV')")
@@ -61,7 +62,7 @@ def test_rows_on_which_they_disagree(served, visit, workspace):
         rows = list(csv.DictReader(file))
     assert len(rows) == 20 and {row["same"] for row in rows} == {"false"}
     assert {row["spam"] for row in rows} <= {"good", "bad"}
-    assert {row["pairs"] for row in rows} <= {"other", "same"}
+    assert {row["hostile"] for row in rows} <= {HOSTILE, "plain"}
 
 
 def test_the_same_model_twice_never_disagrees(served, visit, workspace):
