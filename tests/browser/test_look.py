@@ -5,7 +5,6 @@ import time
 import pytest
 
 pytestmark = pytest.mark.browser
-LONG = " ".join(["the cat sat on the mat and the dog lay on the rug"] * 42)
 
 
 @pytest.fixture(scope="module")
@@ -66,11 +65,22 @@ def test_what_is_written(looked_at, visit):
     assert page.locator("canvas.matrix").count() == 2
 
 
-def test_512_tokens_and_128_fast(looked_at, visit):
+def of_length(folder, tokens):
+    """A text of nearly so many tokens, and never more."""
+    import clozeworks as cw
+
+    tokenizer = cw.load(folder).tokenizer
+    own = len(tokenizer.encode(["the cat"], special=False)[0])
+    return " ".join(["the cat"] * ((tokens - 2) // own))
+
+
+def test_512_tokens_and_128_fast(looked_at, visit, workspace):
     visited = visit(looked_at.url)
-    page = look_at(visited, "words/attention", LONG[: 505 * 4])
+    page = look_at(visited, "words/attention", of_length(workspace / "words", 512))
     assert page.locator("canvas.matrix").count() == 2
-    page = look_at(visited, "words/attention", " ".join(["the cat sat"] * 40))
+    assert page.evaluate("document.querySelector('canvas').width") > 500
+    page.reload()
+    page = look_at(visited, "words/attention", of_length(workspace / "words", 128))
     page.wait_for_timeout(1500)  # other layers come by themselves
     seconds = page.evaluate("""() => {
       const heads = [...document.querySelectorAll(".head")];

@@ -75,7 +75,10 @@ class AttributionView:
     """What each word of a text does to a number that the model computes of it."""
 
     target: str
-    """What the number is."""
+    """What the number is, in words."""
+    about: tuple[str, str, str]
+    """The same as plain data: its kind, such as label, gap or cosine, what it is about, and where.
+    """
     value: float
     """F(x), of the text."""
     baseline: str
@@ -134,6 +137,7 @@ class AttributionView:
         return {
             "view": "attributions",
             "target": self.target,
+            "about": dict(zip(("kind", "what", "where"), self.about, strict=True)),
             "value": rounded(self.value),
             "baseline": self.baseline,
             "baseline_value": rounded(self.baseline_value),
@@ -210,6 +214,7 @@ def attribute(
 
     return AttributionView(
         target=target.name,
+        about=(target.kind, target.about, target.where),
         value=whole,
         baseline=name,
         baseline_value=nothing,

@@ -35,20 +35,42 @@ from clozeworks.wording import counted, shortened
 TargetScore = Callable[[Model, Tensor], Tensor]
 # Tokens of an answer at most.
 _LONGEST_ANSWER = 30
+# Tokens that are named.
+_LISTED = 4
+
+
+_NAMES = {
+    "label": "the logit of {about}",
+    "word_label": "the logit of {about} for {where}",
+    "answer": "the logits of the answer {about!r}",
+    "gap": "log p of {about} in gap {where}",
+    "follows": "log p of {about}, which follows",
+    "written": "log p of {about}, which is written",
+    "cosine": "the cosine with {about!r}",
+}
 
 
 @dataclass(frozen=True)
 class AttributionTarget:
     """A number that a model computes of a text."""
 
-    name: str
-    """What it is, for people: the logit of good."""
+    kind: str
+    """label, word_label, answer, gap, follows, written or cosine."""
+    about: str
+    """The label, the answer, the words or the other text."""
     texts: tuple[str, ...]
     pieces: tuple[ShownPiece, ...]
     """The tokens it depends on; those that a decoder writes are of part 1."""
     moves: tuple[bool, ...]
     """Which of them are varied: not the special ones, nor a gap."""
     score: TargetScore
+    where: str = ""
+    """The word that has the label, or the number of the gap."""
+
+    @property
+    def name(self) -> str:
+        """What it is, for people: the logit of good."""
+        return _NAMES[self.kind].format(about=self.about, where=self.where)
 
     @property
     def ids(self) -> list[int]:
@@ -100,17 +122,18 @@ def label_target(
     logits = window_logits(task, model, windows)[0]
     labels = task.head_labels
     if task.per_token and len(texts) > 1:  # a question and what it is asked about
-        name, columns, at = _answer(logits, window, texts[-1])
+        kind, where = "answer", ""
+        about, columns, at = _answer(logits, window, texts[-1])
     elif task.per_token:
         assert labels is not None
-        name, columns, at = _tag(logits, labels, label, word, pieces, window)
+        kind = "word_label"
+        about, where, columns, at = _tag(logits, labels, label, word, pieces, window)
     else:
         known = labels or tuple(str(n) for n in range(logits.shape[-1]))
         chosen = _chosen(known, label, logits)
-        name, columns, at = f"the logit of {known[chosen]}", [chosen], None
-    return AttributionTarget(
-        name, tuple(texts), pieces, _moving(pieces), _of_task(task, window, columns, at)
-    )
+        kind, about, where, columns, at = "label", known[chosen], "", [chosen], None
+    score = _of_task(task, window, columns, at)
+    return AttributionTarget(kind, about, tuple(texts), pieces, _moving(pieces), score, where)
 
 
 def _of_task(
@@ -154,14 +177,15 @@ def _tag(
     word: int | None,
     pieces: Sequence[ShownPiece],
     window: TokenWindow,
-) -> tuple[str, list[int], list[int]]:
+) -> tuple[str, str, list[int], list[int]]:
+    """The label, the word that has it, the column and the row."""
     count = len(window.wanted)
     if word is None or not 0 <= word < count:
         rule = f"each of {counted(count, 'word')} has a label"
         raise SettingError("word", word, rule, f"give the number of one, from 0 to {count - 1}")
     column = _chosen(labels, label, logits[word])
     shown = pieces[int(window.wanted[word])].text
-    return f"the logit of {labels[column]} for {shown}", [column], [word]
+    return labels[column], shown, [column], [word]
 
 
 def _answer(logits: Any, window: TokenWindow, context: str) -> tuple[str, list[int], list[int]]:
@@ -182,7 +206,7 @@ def _answer(logits: Any, window: TokenWindow, context: str) -> tuple[str, list[i
     offsets = window.encoded.offsets
     assert offsets is not None
     answer = context[offsets[window.wanted[first]][0] : offsets[window.wanted[last]][1]]
-    return f"the logits of the answer {shortened(answer, 60)!r}", [0, 1], [first, last]
+    return shortened(answer, 60), [0, 1], [first, last]
 
 
 def _moving(pieces: Sequence[ShownPiece]) -> tuple[bool, ...]:
@@ -260,9 +284,8 @@ def _filled(
         return logits(model, ids)[:, 0].float().log_softmax(dim=-1)[:, chosen]
 
     moves = tuple(not p.special and p.id != tokenizer.mask_id for p in pieces)
-    return AttributionTarget(
-        f"log p of {_shown(tokenizer, chosen)} in gap {gap + 1}", (text,), pieces, moves, score
-    )
+    about = _shown(tokenizer, chosen)
+    return AttributionTarget("gap", about, (text,), pieces, moves, score, str(gap + 1))
 
 
 def _logits_at(encoded: Encoded, positions: list[int]) -> Callable[[Model, Tensor], Tensor]:
@@ -334,11 +357,13 @@ def _following(
         right = torch.tensor([chosen[each] for each in asked], device=ids.device)
         return exact.gather(2, right[None, :, None].expand(len(ids), -1, -1)).sum(dim=(1, 2))
 
-    shown = ", ".join(_shown(tokenizer, chosen[each]) for each in asked[:4])
-    more = "" if len(asked) <= 4 else f" and {len(asked) - 4} more"
-    return AttributionTarget(
-        f"log p of {shown}{more}, which follows", (whole,), kept, _moving(kept), score
-    )
+    about = _shown_together(tokenizer, [chosen[each] for each in asked])
+    return AttributionTarget("follows", about, (whole,), kept, _moving(kept), score)
+
+
+def _shown_together(tokenizer: Tokenizer, tokens: Sequence[int]) -> str:
+    more = ", …" if len(tokens) > _LISTED else ""
+    return ", ".join(_shown(tokenizer, each) for each in tokens[:_LISTED]) + more
 
 
 def _asked_tokens(token: int | None, count: int) -> list[int]:
@@ -385,14 +410,9 @@ def _written(
         total: Tensor = exact.gather(2, right[None, :, None].expand(copies, -1, -1)).sum(dim=(1, 2))
         return total
 
-    shown = ", ".join(_shown(tokenizer, answer[each]) for each in asked[:4])
-    return AttributionTarget(
-        f"log p of {shown}{'' if len(asked) <= 4 else ' and more'}, which is written",
-        (text, target),
-        (*read, *own),
-        _moving((*read, *own)),
-        score,
-    )
+    about = _shown_together(tokenizer, [answer[each] for each in asked])
+    every = (*read, *own)
+    return AttributionTarget("written", about, (text, target), every, _moving(every), score)
 
 
 def cosine_target(
@@ -428,5 +448,5 @@ def cosine_target(
         here = vectors(model, ids, encoded.ids, encoded.types)
         return torch.nn.functional.cosine_similarity(here.float(), there.float(), dim=-1)
 
-    name = f"the cosine with {shortened(other, 60)!r}"
-    return AttributionTarget(name, (text,), pieces, _moving(pieces), score)
+    about = shortened(other, 60)
+    return AttributionTarget("cosine", about, (text,), pieces, _moving(pieces), score)

@@ -33,7 +33,7 @@ def trapezoid(steps):
 def path_of(model, text, score):
     _, pieces = encode_pieces(model.tokenizer, text)
     moves = tuple(not piece.special for piece in pieces)
-    target = AttributionTarget("a sum", (text,), pieces, moves, score)
+    target = AttributionTarget("label", "a sum", (text,), pieces, moves, score)
     return TokenPath(model.model, target, torch.zeros(model.model.blueprint.width)), pieces
 
 

@@ -20,7 +20,7 @@ export function attributions(record, t) {
   const rows = record.words.filter((each) => !each.special).map((each) => [each.text, signed(each.integrated), signed(each.left_out), signed(each.gradient_input)]);
   const difference = record.value - record.baseline_value;
   const facts = [
-    t("attributed", { target: record.target, value: number(record.value, 3), baseline: t(`baseline_${record.baseline}`), other: number(record.baseline_value, 3) }),
+    t("attributed", { target: t(`target_${record.about.kind}`, record.about), value: number(record.value, 3), baseline: t(`baseline_${record.baseline}`), other: number(record.baseline_value, 3) }),
     t("complete", { difference: number(difference, 3), rest: percent(record.rest_fraction, 2), steps: number(record.steps) }),
   ];
   if (record.rest_fraction > 0.05) facts.push(t("incomplete"));

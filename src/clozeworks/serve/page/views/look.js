@@ -81,7 +81,7 @@ export default class extends HTMLElement {
     if (model.writes && view !== "tokens" && (view !== "attributions" || !model.labels)) made.push(input("target", t("target"), ""));
     if (view === "lens" && gap) made.push(input("right", t("right_words"), ""));
     if (view === "attributions") {
-      if (model.follows) made.push(input("target", t("target_follows"), ""));
+      if (model.follows) made.push(input("target", t("field_follows"), ""));
       if (gap) made.push(input("gapword", t("word_in_gap"), ""));
       const labels = model.labels && !(pair && model.texts.includes("context"));
       made.push(el("div", { class: "row" },
