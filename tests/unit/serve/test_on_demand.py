@@ -8,6 +8,7 @@ import pytest
 
 import clozeworks as cw
 from clozeworks.language_model import outline
+from clozeworks.serve.application import all_endpoints
 from clozeworks.serve.models import ServedModel, ServedModels, UnknownModel
 from clozeworks.serve.workspace import on_demand
 from clozeworks.serve.workspace.on_demand import FolderModel, ModelMemory
@@ -33,6 +34,29 @@ def test_weights_are_read_when_a_model_is_first_asked(tiny_models, loads, asking
             answer = client.post("/v1/embed", json=body).json()
         assert loads == [tiny_models["bert"]]
     assert answer["outputs"] == pytest.approx(cw.load(loads[0]).embed("the cat").tolist(), abs=1e-6)
+
+
+def test_no_weights_are_read_to_say_what_is_served(tiny_models, loads, asking):
+    served = [FolderModel(name, folder, ModelMemory()) for name, folder in tiny_models.items()]
+    with asking(served=served, endpoints=all_endpoints()) as client:
+        about = client.get("/info").json()
+        assert about["model_id"] == "bert" and about["model_dtype"] == "float32"
+        assert about["max_input_length"] == 512 and "embedding" in about["model_type"]
+        refused = client.post("/", json={"inputs": "the [MASK] sat"})
+        assert refused.status_code == 404 and "bert (fill-mask), roberta (fill" in refused.text
+        assert loads == []
+
+
+def test_a_model_without_a_tokenizer_does_not_keep_others(tiny_models, tmp_path, asking):
+    mute = tmp_path / "mute"
+    shutil.copytree(tiny_models["bert"], mute)
+    for name in ("tokenizer.json", "vocab.txt", "clozeworks.json"):
+        (mute / name).unlink()
+    served = [FolderModel("mute", mute, ModelMemory())]
+    with asking("spam", served=served, endpoints=all_endpoints()) as client:
+        assert client.get("/info").json()["models"].keys() == {"spam", "mute"}
+        found = client.post("/", json={"inputs": "the cat", "parameters": {"top_k": 1}})
+        assert found.status_code == 200 and found.json()[0][0]["label"] in ("good", "bad")
 
 
 def test_an_outline_says_what_the_model_says(tiny_models, writers, tmp_path):

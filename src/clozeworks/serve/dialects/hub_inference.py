@@ -390,7 +390,7 @@ def _meant(call: Call, body: HubBody) -> tuple[ServedModel, HubTask]:
     elif len(tasks) == 1:
         models = [_able(call, tasks[0], None)]
     else:
-        models = [each for each in call.models if each.model is not None]
+        models = [each for each in call.models if each.outline is not None]
     usual = [(each, task) for each in models if (task := _usual(each, tasks, body))]
     abilities = {task.ability for task in tasks}
     able = usual or [
@@ -436,9 +436,14 @@ def _usual(served: ServedModel, tasks: Sequence[HubTask], body: HubBody) -> HubT
     """The task that a model was trained for, if it is one of some."""
     able = [each for each in tasks if each.ability in served.abilities]
     trained = [each for each in able if is_trained_for(served, each.ability)]
-    tokenizer = served.language_model().tokenizer
-    gaps = isinstance(body.inputs, str | list) and any(_has_gap(tokenizer, t) for t in body.texts)
-    return next((each for each in trained if each.ability != FILL or gaps), None)
+    return next((each for each in trained if each.ability != FILL or _has_gaps(served, body)), None)
+
+
+def _has_gaps(served: ServedModel, body: HubBody) -> bool:
+    model = served.outline
+    if model is None or not isinstance(body.inputs, str | list):
+        return False
+    return any(_has_gap(model.tokenizer, text) for text in body.texts)
 
 
 def _has_gap(tokenizer: Tokenizer, text: str) -> bool:

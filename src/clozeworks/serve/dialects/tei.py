@@ -383,13 +383,13 @@ def _decode(call: Call, body: DecodeRequest) -> list[str]:
 
 def _info(call: Call, body: None) -> dict[str, Any]:
     """What is served; of several models, the first, and the names of all."""
-    served = [each for each in call.models if each.model is not None]
-    model = served[0].language_model() if served else None
+    served = [each for each in call.models if each.outline is not None]
+    model = served[0].outline if served else None
     usual = ServerLimits()
     about = {
         "model_dtype": None if model is None else _dtype(model),
-        "model_type": {} if model is None else _model_type(served[0]),
-        "max_input_length": None if model is None else model.max_length,
+        "model_type": {} if model is None else _model_type(model, served[0].abilities),
+        "max_input_length": model.max_length if model is not None and model.has_tokenizer else None,
     }
     return {
         "model_id": served[0].name if served else None,
@@ -412,11 +412,10 @@ def _dtype(model: LanguageModel) -> str:
     return str(next(model.model.parameters()).dtype).removeprefix("torch.")
 
 
-def _model_type(served: ServedModel) -> dict[str, Any]:
+def _model_type(model: LanguageModel, abilities: Sequence[str]) -> dict[str, Any]:
     """An embedding model, a classifier or a reranker, as TEI tells them apart."""
-    model = served.language_model()
     task = model.task
-    chooses = {CLASSIFY, COMPARE} & {*served.abilities}
+    chooses = {CLASSIFY, COMPARE} & {*abilities}
     if task is None or task.head_labels is None or not chooses:
         return {"embedding": {"pooling": "+".join(model.pooling.modes)}}
     labels = dict(enumerate(task.head_labels))
