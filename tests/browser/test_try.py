@@ -18,7 +18,7 @@ def served(running, workspace):
 
 def ask(page):
     page.locator(".card button.main").first.click()
-    page.wait_for_selector(".result:not([aria-busy=true])")
+    page.wait_for_function("!document.querySelector('.result[aria-busy=true]')")
 
 
 # The model, what it is asked, and where its answer is found.
@@ -33,7 +33,7 @@ WIDGETS = {
     "search": ("documents/search", ".hits mark"),
     "writing": ("t5/generate", ".token"),
     "likelihood": ("chat/score", ".token"),
-    "text to text": ("t5/text-to-text", ".answer .marked"),
+    "text to text": ("t5/text-to-text", ".answer p"),
 }
 
 

@@ -113,15 +113,18 @@ export function markedText(text, marks, { tall = false } = {}) {
   return element;
 }
 
-/** A prediction as the task shows it: headline and score, marked text, candidates, lines. */
-export function shownAnswer(shown, t) {
+/** A prediction about inputs as the task shows it: headline and score, marked text, candidates, lines. */
+export function shownAnswer(shown, t, inputs) {
+  // A text that was asked about and has no marks holds nothing; one that was written is the answer.
+  const bare = shown.marked && !shown.headline && !shown.marked.marks.length;
+  const empty = bare && (!shown.marked.text || Object.values(inputs).includes(shown.marked.text));
   const [best] = shown.scores;
   const repeated = shown.scores.length > 1 && best?.[0] === shown.headline;
   const most = Math.max(1, ...shown.scores.map(([, score]) => score));
   return el("div", { class: "answer" },
     shown.headline ? el("p", { class: "headline" }, el("strong", {}, shown.headline), shown.score === null || repeated ? null : el("span", { class: "quiet" }, ` ${number(shown.score, 3)}`)) : null,
     shown.marked ? (shown.marked.marks.length || !shown.headline ? markedText(shown.marked.text, shown.marked.marks, { tall: !shown.whole && shown.marked.text.length > 600 }) : null) : null,
-    shown.marked && !shown.marked.marks.length && !shown.headline ? el("p", { class: "quiet" }, t("nothing_marked")) : null,
+    empty ? el("p", { class: "quiet" }, t(shown.marked.text ? "nothing_marked" : "nothing_written")) : null,
     shown.scores.length > 1 ? barList(shown.scores.map(([label, value]) => ({ label, value, text: number(value, 3) })), { most, label: t("candidates") }) : null,
     shown.lines.map((each) => el("p", { class: "mono small" }, each)));
 }

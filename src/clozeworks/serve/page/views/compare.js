@@ -84,7 +84,7 @@ export default class extends HTMLElement {
     return [
       el("p", {}, el("strong", {}, same ? t("same") : t("different"))),
       el("div", { class: "columns" }, [one, other].map((answer, n) => el("section", {}, el("h3", {}, pair[n].name),
-        answer.shown ? shownAnswer(answer.shown, t) : answer.output.gaps ? answer.output.gaps.map((candidates) => barList(candidates.map((each) => ({ label: each.word, value: each.score })), { label: t("gap_words") })) : el("p", {}, answer.headline)))),
+        answer.shown ? shownAnswer(answer.shown, t, given) : answer.output.gaps ? answer.output.gaps.map((candidates) => barList(candidates.map((each) => ({ label: each.word, value: each.score })), { label: t("gap_words") })) : el("p", {}, answer.headline)))),
     ];
   }
 

@@ -12,8 +12,9 @@ export default function widget({ model, form, t, state, example }) {
   const result = el("div", { class: "result", "aria-live": "polite" }, el("p", { class: "quiet" }, t("answer_here")));
   const control = button(t("ask"), null, { class: "main" });
   const run = () => busy(result, control, async () => {
-    const answer = await ask(form.path, { model: model.name, inputs: fields.read(), show: true, ...options.read() });
-    show(result, shownAnswer(answer.shown, t), usage(answer, t));
+    const inputs = fields.read();
+    const answer = await ask(form.path, { model: model.name, inputs, show: true, ...options.read() });
+    show(result, shownAnswer(answer.shown, t, inputs), usage(answer, t));
   }, mistake);
   control.addEventListener("click", run);
   return el("div", { class: "columns" },
