@@ -52,3 +52,11 @@ def test_the_wheel_holds_the_page():
     page = ROOT / "src" / "clozeworks" / "serve" / "page"
     for path in page.rglob("*"):
         assert not any(path.match(f"{each.strip('/')}") for each in ignored), path
+
+
+def test_pictures_are_small_and_only_in_the_documentation():
+    for folder in ("src", "tests", "docs", "tools", "benchmarks", "deploy"):
+        for path in (ROOT / folder).rglob("*.*"):
+            if path.suffix in (".png", ".jpg", ".jpeg", ".gif", ".webp"):
+                assert path.parent == ROOT / "docs" / "images" and path.suffix == ".png"
+                assert path.stat().st_size <= 150_000, path

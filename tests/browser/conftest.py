@@ -244,6 +244,21 @@ def look(request) -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
+def until() -> Callable[[Any, str], None]:
+    """Waits until something holds on a page: `until(page, "document.title")`."""
+
+    # Trap: Playwright's own way evaluates a string in the page, which its policy forbids.
+    def wait(page: Any, condition: str) -> None:
+        for _ in range(400):
+            if page.evaluate(condition):
+                return
+            page.wait_for_timeout(50)
+        raise AssertionError(f"never true: {condition}")
+
+    return wait
+
+
+@pytest.fixture(scope="session")
 def findings() -> Callable[[Any], list[str]]:
     """What axe-core finds on a page that is serious or critical, a line each."""
     axe = pytest.importorskip("axe_playwright_python", reason="axe-core is not installed")

@@ -46,7 +46,7 @@ def test_masks_are_drawn_as_the_paper_has_it(served, visit):
     shares = [
         float(each.rstrip("%")) / 100 for each in page.locator(".bars .number").all_inner_texts()
     ]
-    text = page.locator("[role=status]").inner_text()
+    text = page.locator(".tour [role=status]").inner_text()
     asked = int(re.search(r"([\d,]+) of", text).group(1).replace(",", ""))
     # Of so many draws, four standard deviations.
     for share, expected in zip(shares, (0.8, 0.1, 0.1), strict=True):

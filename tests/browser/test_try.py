@@ -18,7 +18,7 @@ def served(running, workspace):
 
 def ask(page):
     page.locator(".card button.main").first.click()
-    page.wait_for_function("!document.querySelector('.result[aria-busy=true]')")
+    page.wait_for_selector(".result[aria-busy=true]", state="detached")
 
 
 # The model, what it is asked, and where its answer is found.
@@ -60,13 +60,13 @@ def test_nothing_is_wider_than_a_phone(served, visit, kind):
     assert page.evaluate("document.documentElement.scrollWidth") == 360
 
 
-def test_a_word_goes_into_its_gap(served, visit):
+def test_a_word_goes_into_its_gap(served, visit, until):
     page = visit(served.url).go("try/words/fill")
     page.get_by_label("Text").fill("the [MASK] sat on the [MASK]")
     ask(page)
     assert page.locator(".bars").count() == 2
     page.locator(".bars").nth(1).locator("button").nth(2).click()
-    page.wait_for_function("document.querySelectorAll('.bars').length == 1")
+    until(page, "document.querySelectorAll('.bars').length == 1")
     text = page.get_by_label("Text").input_value()
     assert text.startswith("the [MASK] sat on the") and text.count("[MASK]") == 1
     page.get_by_label("Text").fill("no gap")
@@ -91,34 +91,34 @@ def test_hostile_texts_and_labels_are_texts(served, visit):
     assert page.locator("img[src=x]").count() == 0
 
 
-def test_text_is_written_token_by_token(served, visit):
+def test_text_is_written_token_by_token(served, visit, until):
     page = visit(served.url).go("try/t5/generate")
     page.locator("summary:has-text('Settings')").click()
     page.get_by_label("At most so many tokens").fill("12")
     page.get_by_role("button", name="Write", exact=True).click()
-    page.wait_for_function("document.querySelectorAll('.token').length == 12")
+    until(page, "document.querySelectorAll('.token').length == 12")
     page.wait_for_selector("[role=status]:has-text('the limit of 12 tokens')")
     page.locator(".token").nth(3).click()
     page.wait_for_selector("h3:has-text('In place of')")
     other = page.locator(".bars button").nth(2)
-    chosen = other.inner_text()
+    chosen = other.inner_text().removeprefix("␣")
     other.click()
     page.wait_for_selector("[role=status]:has-text('the limit of 12 tokens')")
-    page.wait_for_function("document.querySelectorAll('.token').length == 12")
+    until(page, "document.querySelectorAll('.token').length == 12")
     assert page.locator(".token").nth(3).inner_text() == chosen
     page.get_by_role("button", name="Clear").click()
     for count in (1, 2):
         page.get_by_role("button", name="Next token").click()
-        page.wait_for_function(f"document.querySelectorAll('.token').length == {count}")
+        until(page, f"document.querySelectorAll('.token').length == {count}")
         page.wait_for_selector(f"[role=status]:has-text('the limit of {count} tokens')")
 
 
-def test_a_long_text_is_stopped(served, visit):
+def test_a_long_text_is_stopped(served, visit, until):
     page = visit(served.url).go("try/t5/generate")
     page.locator("summary:has-text('Settings')").click()
     page.get_by_label("At most so many tokens").fill("5000")
     page.get_by_role("button", name="Write", exact=True).click()
-    page.wait_for_function("document.querySelectorAll('.token').length > 3")
+    until(page, "document.querySelectorAll('.token').length > 3")
     page.get_by_role("button", name="Stop").click()
     page.wait_for_selector("[role=status]:has-text('Stopped')")
     count = page.locator(".token").count()
@@ -126,7 +126,7 @@ def test_a_long_text_is_stopped(served, visit):
     assert page.locator(".token").count() == count < 5000
 
 
-def test_a_chat_shows_what_the_model_reads(served, visit):
+def test_a_chat_shows_what_the_model_reads(served, visit, until):
     page = visit(served.url).go("try/chat/generate")
     page.locator("summary:has-text('Settings')").click()
     page.get_by_label("At most so many tokens").fill("5")
@@ -137,8 +137,8 @@ def test_a_chat_shows_what_the_model_reads(served, visit):
     assert page.locator("pre").inner_text().startswith("user : the cat assistant :")
     page.get_by_label("Message").fill("and the dog")
     page.keyboard.press("Enter")
-    page.wait_for_function("document.querySelectorAll('.turn').length == 3")
-    page.wait_for_function("document.querySelector('pre').textContent.includes('and the dog')")
+    until(page, "document.querySelectorAll('.turn').length == 3")
+    until(page, "document.querySelector('pre').textContent.includes('and the dog')")
 
 
 def test_characters_outside_the_first_plane_keep_their_places(served, visit):
@@ -296,7 +296,7 @@ def test_what_was_typed_is_there_again(served, visit):
     assert page.get_by_label("文本", exact=True).input_value() == "something of my own"
 
 
-def test_a_file_goes_on_when_the_server_is_back(running, workspace, visit):
+def test_a_file_goes_on_when_the_server_is_back(running, workspace, visit, until):
     with running("serve", workspace / "spam") as server:
         visited = visit(server.url)
         visited.allowed.append("Failed to load resource")
@@ -306,12 +306,12 @@ def test_a_file_goes_on_when_the_server_is_back(running, workspace, visit):
             "input[type=file]", {"name": "a.txt", "mimeType": "text/plain", "buffer": rows}
         )
         page.get_by_role("button", name="Answer all rows").click()
-        page.wait_for_function("document.querySelector('progress').value > 30")
+        until(page, "document.querySelector('progress').value > 30")
         server.stop()
         page.wait_for_selector(".notice:has-text('does not answer')")
         server.start()
         page.wait_for_selector(".notice", state="hidden", timeout=60_000)
         before = page.evaluate("document.querySelector('progress').value")
-        page.wait_for_function(f"document.querySelector('progress').value > {before}")
+        until(page, f"document.querySelector('progress').value > {before}")
         page.get_by_role("button", name="Stop").last.click()
         page.wait_for_selector("button:has-text('Save as CSV')")

@@ -123,7 +123,7 @@ export function shownAnswer(shown, t, inputs) {
   const most = Math.max(1, ...shown.scores.map(([, score]) => score));
   return el("div", { class: "answer" },
     shown.headline ? el("p", { class: "headline" }, el("strong", {}, shown.headline), shown.score === null || repeated ? null : el("span", { class: "quiet" }, ` ${number(shown.score, 3)}`)) : null,
-    shown.marked ? (shown.marked.marks.length || !shown.headline ? markedText(shown.marked.text, shown.marked.marks, { tall: !shown.whole && shown.marked.text.length > 600 }) : null) : null,
+    shown.marked?.text ? (shown.marked.marks.length || !shown.headline ? markedText(shown.marked.text, shown.marked.marks, { tall: !shown.whole && shown.marked.text.length > 600 }) : null) : null,
     empty ? el("p", { class: "quiet" }, t(shown.marked.text ? "nothing_marked" : "nothing_written")) : null,
     shown.scores.length > 1 ? barList(shown.scores.map(([label, value]) => ({ label, value, text: number(value, 3) })), { most, label: t("candidates") }) : null,
     shown.lines.map((each) => el("p", { class: "mono small" }, each)));
