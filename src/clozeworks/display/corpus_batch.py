@@ -1,6 +1,7 @@
-"""What `clozeworks corpus batch` prints: the examples of a step, readable."""
+"""The examples of a step, readable: as lines, and as plain data for a page."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,6 +20,41 @@ LABELS = {
 ANSWERING = {"span_corruption", "prefix_lm", "denoisers"}
 # If it is known from which documents the texts come: from one, or from two.
 WRONG_ORDER = ("the texts were swapped", "the second text is a random one")
+
+
+# What became of tokens that are asked for.
+_ASKED = ("masked", "replaced", "kept")
+
+
+@dataclass(frozen=True)
+class SeenToken:
+    """A token as a step sees it."""
+
+    shown: str
+    """What the model reads."""
+    state: str = ""
+    """`masked`, `replaced` by another token or `kept` as it is, if it is asked for; `gap` if it
+    stands for hidden tokens, `special` if it is no text; otherwise empty."""
+    original: str | None = None
+    """What is asked for, if it is not what the model reads."""
+
+
+@dataclass(frozen=True)
+class SeenExample:
+    """An example as a step sees it."""
+
+    number: int
+    """Its place in the step."""
+    epoch: int
+    """How often the text was seen before."""
+    index: int
+    """Its number among all examples."""
+    tokens: tuple[SeenToken, ...]
+    """What the model reads."""
+    written: tuple[SeenToken, ...]
+    """What it is to write, if that is another text."""
+    targets: tuple[str, ...]
+    """What is asked, a sentence for each loss."""
 
 
 def lines(
@@ -52,17 +88,78 @@ def lines(
 
 
 def _tokens(clean: ExampleArrays, batch: Batch, tokenizer: Tokenizer, begin: int, end: int) -> str:
-    targets = set(batch.targets.get("masked_lm", {}).get("positions", np.zeros(0)).tolist())
     words = []
-    for position in range(begin, end):
-        shown = _token(tokenizer, batch.ids[position])
-        if position not in targets:
-            words.append(shown)
-        elif batch.ids[position] == clean.ids[position]:
-            words.append(f"⟨{shown}⟩")
+    for token in _marked(clean, batch, tokenizer, begin, end):
+        if token.state not in _ASKED:
+            words.append(token.shown)
+        elif token.original is None:
+            words.append(f"⟨{token.shown}⟩")
         else:
-            words.append(f"⟨{_token(tokenizer, clean.ids[position])}→{shown}⟩")
+            words.append(f"⟨{token.original}→{token.shown}⟩")
     return " ".join(words)
+
+
+def _marked(
+    clean: ExampleArrays, batch: Batch, tokenizer: Tokenizer, begin: int, end: int
+) -> Iterator[SeenToken]:
+    """The tokens of a text at their positions in the batch, and what became of each."""
+    targets = set(batch.targets.get("masked_lm", {}).get("positions", np.zeros(0)).tolist())
+    special = tokenizer.special_ids
+    for position in range(begin, end):
+        shown, original = int(batch.ids[position]), int(clean.ids[position])
+        text = _token(tokenizer, batch.ids[position])
+        if position not in targets:
+            yield SeenToken(text, "special" if shown in special else "")
+        elif shown == original:
+            yield SeenToken(text, "kept")
+        else:
+            state = "masked" if shown == tokenizer.mask_id else "replaced"
+            yield SeenToken(text, state, _token(tokenizer, clean.ids[position]))
+
+
+def seen_examples(
+    clean: ExampleArrays,
+    batch: Batch,
+    tokenizer: Tokenizer,
+    limit: int,
+    examples: Examples | None,
+) -> Iterator[SeenExample]:
+    """The first `limit` examples of a batch, as `lines` shows them, as plain data."""
+    for number in range(min(limit * batch.views, len(clean))):
+        begin, length = int(clean.starts[number]), int(clean.lengths[number])
+        answering = [name for name in batch.targets if name in ANSWERING]
+        if answering:
+            tokens = tuple(_seen_row(batch.ids, batch.lengths, tokenizer, number))
+        else:
+            tokens = tuple(_marked(clean, batch, tokenizer, begin, begin + length))
+        written: tuple[SeenToken, ...] = ()
+        for name in answering[:1]:
+            part = batch.targets[name]
+            written = tuple(_seen_row(part[ANSWERS], part["lengths"], tokenizer, number))
+        lines = (line.strip() for line in _targets(clean, batch, tokenizer, number, examples))
+        sentences = tuple(
+            line for line in lines if any(line.startswith(f"{name}: ") for name in batch.targets)
+        )
+        yield SeenExample(
+            number // batch.views,
+            int(clean.epochs[number]),
+            int(clean.indices[number] // batch.views),
+            tokens,
+            written,
+            sentences,
+        )
+
+
+def _seen_row(
+    ids: Int64Array, lengths: Int64Array, tokenizer: Tokenizer, number: int
+) -> Iterator[SeenToken]:
+    """The tokens of one text of several; what stands for a hidden span is one of its own."""
+    end = int(lengths[: number + 1].sum())
+    for token in ids[end - int(lengths[number]) : end]:
+        text = _token(tokenizer, token)
+        stands_for_span = text.startswith("<extra_id_")
+        special = int(token) in tokenizer.special_ids
+        yield SeenToken(text, "gap" if stands_for_span else "special" if special else "")
 
 
 def _row(ids: Int64Array, lengths: Int64Array, tokenizer: Tokenizer, number: int) -> str:

@@ -169,7 +169,12 @@ class Answering:
         work = Work(seconds=self.limits.timeout)
         identity = _identity(request.headers.get("x-request-id"))
         call = Call(
-            self.models, work, identity, limits=vars(self.limits), is_ending=lambda: self.draining
+            self.models,
+            work,
+            identity,
+            limits=vars(self.limits),
+            is_ending=lambda: self.draining,
+            measured=self.metrics.record,
         )
         exchange = Exchange(request, call, endpoints[0], time.monotonic())
         watch: asyncio.Task[None] | None = None

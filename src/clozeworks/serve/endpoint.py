@@ -58,6 +58,9 @@ class Call:
     is_ending: Callable[[], bool] = lambda: False
     """Whether the server is about to end, so that a stream without an end ends now."""
 
+    measured: Callable[[], Mapping[str, Any]] = dict
+    """What the server measures of itself, as plain data."""
+
     def model(self, name: str | None, ability: str | None = None) -> "ServedModel":
         """The model that is meant: the one of this name, or the only one that can do something."""
         return self.models.find(name, ability)

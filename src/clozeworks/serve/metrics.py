@@ -1,5 +1,8 @@
 """What a server measures of itself, as Prometheus reads it."""
 
+import time
+from typing import Any
+
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
@@ -63,6 +66,45 @@ class ServerMetrics:
         self.tokens.labels("read").inc(work.tokens)
         self.tokens.labels("written").inc(work.written)
 
+    def record(self) -> dict[str, Any]:
+        """Everything as plain data; counts are those since the server began."""
+        scheduler = self._scheduler
+        stages: dict[str, dict[str, Any]] = {}
+        for sample in _samples(self.stages):
+            stage = stages.setdefault(sample.labels["stage"], {"below": []})
+            if sample.name.endswith("_bucket"):
+                bound = sample.labels["le"]
+                stage["below"].append([None if bound == "+Inf" else float(bound), sample.value])
+            elif sample.name.endswith(("_sum", "_count")):
+                stage[sample.name.rpartition("_")[2]] = sample.value
+        return {
+            "seconds": time.monotonic(),
+            "requests": [
+                {**sample.labels, "count": sample.value}
+                for sample in _samples(self.requests)
+                if sample.name.endswith("_total")
+            ],
+            "stages": stages,
+            "tokens": {
+                sample.labels["direction"]: sample.value
+                for sample in _samples(self.tokens)
+                if sample.name.endswith("_total")
+            },
+            "in_flight": self.in_flight,
+            "queue_inputs": scheduler.waiting,
+            "tokens_in_hand": scheduler.tokens,
+            "most_tokens": scheduler.most_tokens,
+            "growing_texts": scheduler.growing,
+            "batches": scheduler.batches,
+            "batch_tokens": scheduler.computed_tokens,
+            "most_batch_tokens": scheduler.batch_tokens,
+            "steps": scheduler.steps,
+        }
+
     def text(self) -> bytes:
         """Everything, as Prometheus reads it."""
         return generate_latest(self.registry)
+
+
+def _samples(metric: Counter | Histogram) -> list[Any]:
+    return [sample for family in metric.collect() for sample in family.samples]

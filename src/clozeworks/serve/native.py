@@ -297,6 +297,10 @@ def _described(served: ServedModel) -> dict[str, Any]:
 _TEXT, _TEXTS = "a text of yours", ["a text of yours", "another"]
 _OTHERS = [
     Endpoint(
+        path="/v1/server", summary="say what the server measures of itself",
+        answer=lambda call, body: call.measured(), dialect=NATIVE, method="GET", counted=False,
+    ),
+    Endpoint(
         path="/v1/abilities", summary="say what each model can be asked", answer=_abilities,
         dialect=NATIVE, method="GET",
     ),

@@ -65,7 +65,8 @@ function thinned(points, low, high) {
 
 /**
  * Lines over one axis: `lineChart({title, x: "step", y: "loss"})`, then `.update(series)` with
- * [{name, points: [[x, y], …], marks: [[x, y, what], …], dashed}], as often as there is news.
+ * [{name, points: [[x, y], …], marks: [[x, y, what, "cross"], …], dashed, color}], as often as there
+ * is news; `color` counts from 0 and is the place in the list if not given.
  * Points are in order of x; gaps (y is null) break a line. With the pointer, or with the arrow
  * keys, the values at one x are read below.
  */
@@ -78,7 +79,7 @@ export function lineChart({ title, x = "", y = "", height = 260, log = false } =
   const scaled = (value) => (log ? Math.log10(value) : value);
   const toX = (value) => LEFT + ((value - low) / (high - low || 1)) * (WIDTH - LEFT - RIGHT);
   const toY = (value) => TOP + (1 - (scaled(value) - bottom) / (top - bottom || 1)) * (height - TOP - BOTTOM);
-  const color = (n) => `var(--s${(n % 8) + 1})`;
+  const color = (n) => `var(--s${((series[n].color ?? n) % 8) + 1})`;
   const usable = (point) => point[1] !== null && Number.isFinite(point[1]) && (!log || point[1] > 0);
 
   function nearest(points) {
@@ -137,7 +138,9 @@ export function lineChart({ title, x = "", y = "", height = 260, log = false } =
       y ? svg("text", { x: LEFT + 4, y: TOP + 10 }, y) : null,
       series.map(({ points, marks = [], dashed }, n) => [
         svg("path", { class: "line", d: path(points), "clip-path": `url(#${clip})`, style: { stroke: color(n) }, "stroke-dasharray": dashed ? "5 4" : null }),
-        marks.filter(usable).map((mark) => svg("circle", { cx: toX(mark[0]), cy: toY(mark[1]), r: 3.5, style: { fill: color(n) } }, svg("title", {}, mark[2] ?? ""))),
+        marks.filter(usable).map((mark) => (mark[3] === "cross"
+          ? svg("path", { class: "cross", d: `M${toX(mark[0]) - 4} ${toY(mark[1]) - 4}l8 8m0-8l-8 8`, style: { stroke: color(n) } }, svg("title", {}, mark[2] ?? ""))
+          : svg("circle", { cx: toX(mark[0]), cy: toY(mark[1]), r: 3.5, style: { fill: color(n) } }, svg("title", {}, mark[2] ?? "")))),
       ]));
     read();
   }

@@ -4,6 +4,7 @@ from typing import Any
 
 from clozeworks.serve.endpoint import Call, Endpoint
 from clozeworks.serve.replies import NATIVE
+from clozeworks.serve.workspace.data_endpoints import data_endpoints
 from clozeworks.serve.workspace.run_endpoints import run_endpoints
 from clozeworks.serve.workspace.workspace import Workspace
 
@@ -28,4 +29,5 @@ def workspace_endpoints(workspace: Workspace) -> list[Endpoint]:
             answer=listed, dialect=NATIVE, method="GET", counted=False,
         ),
         *run_endpoints(workspace),
+        *data_endpoints(workspace),
     ]  # fmt: skip
