@@ -15,7 +15,7 @@ export function barList(items, { most = 1, label } = {}) {
   return el("ul", { class: "bars", role: "list", "aria-label": label }, items.map(bar));
 }
 
-const WIDTH = 720; // of the drawing; it is scaled to the width of the page
+const WIDTH = 720; // of a drawing, until it is known how wide its place is
 const LEFT = 64, RIGHT = 12, TOP = 10, BOTTOM = 34;
 
 function steps(low, high, most = 5) {
@@ -39,8 +39,7 @@ export function brief(value) {
 }
 
 /** Of many points of a line those that can be told apart: of each column the first, lowest, highest, last. */
-function thinned(points, low, high) {
-  const columns = WIDTH - LEFT - RIGHT;
+function thinned(points, low, high, columns) {
   if (points.length <= 4 * columns) return points;
   const found = [];
   let column = null, first, least, most, last;
@@ -68,16 +67,17 @@ function thinned(points, low, high) {
  * [{name, points: [[x, y], …], marks: [[x, y, what, "cross"], …], dashed, color}], as often as there
  * is news; `color` counts from 0 and is the place in the list if not given.
  * Points are in order of x; gaps (y is null) break a line. With the pointer, or with the arrow
- * keys, the values at one x are read below.
+ * keys, the values at one x are read below. `least` is where the axis begins, unless a value is below.
  */
-export function lineChart({ title, x = "", y = "", height = 260, log = false } = {}) {
+export function lineChart({ title, x = "", y = "", height = 260, log = false, least } = {}) {
   const picture = svg("svg", { viewBox: `0 0 ${WIDTH} ${height}`, tabindex: 0, role: "img", "aria-label": title });
   const legend = el("ul", { class: "legend" });
   const figure = el("figure", { class: "chart" }, title ? el("figcaption", {}, title) : null, picture, legend);
   const clip = fresh("clip");
+  let width = WIDTH;
   let series = [], low = 0, high = 1, bottom = 0, top = 1, at = null;
   const scaled = (value) => (log ? Math.log10(value) : value);
-  const toX = (value) => LEFT + ((value - low) / (high - low || 1)) * (WIDTH - LEFT - RIGHT);
+  const toX = (value) => LEFT + ((value - low) / (high - low || 1)) * (width - LEFT - RIGHT);
   const toY = (value) => TOP + (1 - (scaled(value) - bottom) / (top - bottom || 1)) * (height - TOP - BOTTOM);
   const color = (n) => `var(--s${((series[n].color ?? n) % 8) + 1})`;
   const usable = (point) => point[1] !== null && Number.isFinite(point[1]) && (!log || point[1] > 0);
@@ -118,10 +118,11 @@ export function lineChart({ title, x = "", y = "", height = 260, log = false } =
     }
     const margin = (top - bottom) * 0.05 || Math.abs(top) * 0.05 || 1;
     bottom -= margin, top += margin;
+    if (least !== undefined && !log) bottom = Math.min(least, bottom + margin);
     const ys = steps(bottom, top).map((each) => (log ? 10 ** each : each));
     const path = (points) => {
       let pen = "M", text = "";
-      for (const point of thinned(points, low, high)) {
+      for (const point of thinned(points, low, high, width - LEFT - RIGHT)) {
         if (!usable(point)) pen = "M";
         else {
           text += `${pen}${toX(point[0]).toFixed(1)} ${toY(point[1]).toFixed(1)}`;
@@ -131,10 +132,10 @@ export function lineChart({ title, x = "", y = "", height = 260, log = false } =
       return text;
     };
     show(picture,
-      svg("clipPath", { id: clip }, svg("rect", { x: LEFT, y: TOP, width: WIDTH - LEFT - RIGHT, height: height - TOP - BOTTOM })),
-      ys.map((each) => [svg("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: toY(each), y2: toY(each) }), svg("text", { x: LEFT - 6, y: toY(each) + 4, "text-anchor": "end" }, brief(each))]),
-      steps(low, high, 6).map((each) => svg("text", { x: toX(each), y: height - BOTTOM + 16, "text-anchor": "middle" }, brief(each))),
-      svg("text", { x: WIDTH - RIGHT, y: height - 3, "text-anchor": "end" }, x),
+      svg("clipPath", { id: clip }, svg("rect", { x: LEFT, y: TOP, width: width - LEFT - RIGHT, height: height - TOP - BOTTOM })),
+      ys.map((each) => [svg("line", { class: "grid", x1: LEFT, x2: width - RIGHT, y1: toY(each), y2: toY(each) }), svg("text", { x: LEFT - 6, y: toY(each) + 4, "text-anchor": "end" }, brief(each))]),
+      steps(low, high, Math.max(2, Math.floor(width / 110))).map((each) => svg("text", { x: toX(each), y: height - BOTTOM + 16, "text-anchor": "middle" }, brief(each))),
+      svg("text", { x: width - RIGHT, y: height - 3, "text-anchor": "end" }, x),
       y ? svg("text", { x: LEFT + 4, y: TOP + 10 }, y) : null,
       series.map(({ points, marks = [], dashed }, n) => [
         svg("path", { class: "line", d: path(points), "clip-path": `url(#${clip})`, style: { stroke: color(n) }, "stroke-dasharray": dashed ? "5 4" : null }),
@@ -147,8 +148,8 @@ export function lineChart({ title, x = "", y = "", height = 260, log = false } =
 
   picture.addEventListener("pointermove", (event) => {
     const box = picture.getBoundingClientRect();
-    const px = ((event.clientX - box.left) / box.width) * WIDTH;
-    at = Math.max(low, Math.min(high, low + ((px - LEFT) / (WIDTH - LEFT - RIGHT)) * (high - low)));
+    const px = ((event.clientX - box.left) / box.width) * width;
+    at = Math.max(low, Math.min(high, low + ((px - LEFT) / (width - LEFT - RIGHT)) * (high - low)));
     read();
   });
   picture.addEventListener("pointerleave", () => { at = null; read(); });
@@ -160,6 +161,14 @@ export function lineChart({ title, x = "", y = "", height = 260, log = false } =
     event.preventDefault();
     read();
   });
+  // Drawn as wide as its place is, so that its numbers have the size of other text.
+  new ResizeObserver(() => {
+    const now = Math.round(Math.max(260, Math.min(1600, figure.clientWidth)));
+    if (!figure.clientWidth || now === width) return;
+    width = now;
+    picture.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    draw();
+  }).observe(figure);
   figure.update = (fresh) => { series = fresh; draw(); };
   return figure;
 }

@@ -43,7 +43,7 @@ export const en = {
   task: "What the labels are for",
   task_about: "The columns are found for this task.",
   bytes: "{kilobytes} kB",
-  rows: "{rows} rows; one is called a {unit}.",
+  rows: "Rows that can be used: {rows}.",
   findings: "What looks odd",
   nothing_odd: "Nothing looks odd.",
   bad_rows: "Rows that cannot be used",

@@ -133,7 +133,7 @@ export default class extends HTMLElement {
     const states = new Set(found.examples.flatMap((each) => [...each.tokens, ...each.written]).map(([, state]) => state));
     return [
       el("p", { role: "status" }, t("step_holds", { step: number(found.step), epoch: number(found.epoch, 2), examples: number(found.examples_of_step), tokens: number(found.tokens_of_step), asked })),
-      el("ul", { class: "chart legend", role: "list", "aria-label": t("colours") }, STATES.filter((each) => states.has(each)).map((each) => el("li", {}, el("span", { class: `token ${each}` }, t(`state_${each}`)), " ", el("span", { class: "quiet" }, t(`means_${each}`))))),
+      el("div", { class: "chart" }, el("ul", { class: "legend", role: "list", "aria-label": t("colours") }, STATES.filter((each) => states.has(each)).map((each) => el("li", {}, el("span", { class: `token ${each}` }, t(`state_${each}`)), " ", el("span", { class: "quiet" }, t(`means_${each}`)))))),
       found.examples.map((each) => el("article", { class: "card" },
         el("h3", {}, t("example", { number: number(each.number + 1), index: number(each.index), epoch: number(each.epoch) })),
         this.drawTokens(each.tokens),
@@ -178,7 +178,7 @@ export default class extends HTMLElement {
     const sentences = (title, all, count) => (count ? details(`${title}: ${number(count)}`, el("ul", {}, all.map((each) => el("li", {}, each)))) : null);
     return [
       report.obstacle ? mistake(new Error(report.obstacle)) : null,
-      el("p", { role: "status" }, t("rows", { rows: number(part.rows), unit: part.unit })),
+      el("p", { role: "status" }, t("rows", { rows: number(part.rows) })),
       el("p", { class: "quiet" }, part.description),
       el("h2", {}, t("findings")),
       findings.length || report.warnings.length ? null : el("p", {}, t("nothing_odd")),

@@ -50,8 +50,8 @@ export default class extends HTMLElement {
     this.list = el("ul", { class: "runs", "aria-label": this.t("list") });
     this.said = live();
     this.empty = el("p", { hidden: true }, this.t("none"));
-    this.panels = el("div", { class: "columns" });
-    this.more = el("div", {});
+    this.panels = el("div", { class: "charts" });
+    this.more = el("div", { class: "wide-cells" });
     this.extra = select([["", this.t("no_more")]], "", (name) => { this.state.series = name; this.fetchAll(); });
     const smoothing = el("input", { type: "range", min: 0, max: 0.99, step: 0.01, value: this.state.smoothing, oninput: (event) => { this.state.smoothing = Number(event.target.value); this.drawSoon(); } });
     show(this, this.list, this.empty, this.said,
@@ -369,13 +369,14 @@ export default class extends HTMLElement {
     }
     if (mine !== this.drawnMore || !this.isConnected) return;
     const t = this.t;
-    const opened = [...this.more.querySelectorAll("details")].map((each) => each.open);
+    // What somebody opened stays open.
+    const opened = new Map([...this.more.querySelectorAll("details")].map((each) => [each.querySelector("summary").textContent, each.open]));
     const parts = [];
     if (found.length > 1) {
       const paths = [...new Set(found.flatMap((each) => Object.keys(each.settings)))].filter((path) => path !== "run" && new Set(found.map((each) => each.settings[path] ?? "")).size > 1);
-      parts.push(el("h2", {}, t("differences")), paths.length
-        ? table(t("differences"), [{ title: t("setting"), head: true }, ...found.map((each) => each.run)], paths.map((path) => [path, ...found.map((each) => each.settings[path] ?? "–")]))
-        : el("p", {}, t("no_differences")));
+      const shown = details(t("differences_count", { count: number(paths.length) }), table(t("differences"), [{ title: t("setting"), head: true }, ...found.map((each) => each.run)], paths.map((path) => [path, ...found.map((each) => each.settings[path] ?? "–")])));
+      shown.open = paths.length <= 15;
+      parts.push(el("h2", {}, t("differences")), paths.length ? shown : el("p", {}, t("no_differences")));
     }
     for (const each of found) {
       parts.push(details(t("about_run", { name: each.run }),
@@ -384,6 +385,6 @@ export default class extends HTMLElement {
         each.sessions.length ? [el("h3", {}, t("sessions")), table(t("sessions"), [t("began"), "clozeworks", "torch", t("device"), t("threads"), t("ranks")], each.sessions.map((one) => [one.began.replace("T", " ").replace("+00:00", " UTC"), one.clozeworks, one.torch, one.device, one.threads, one.ranks]))] : null));
     }
     show(this.more, parts);
-    this.more.querySelectorAll("details").forEach((each, n) => { each.open = opened[n] ?? false; });
+    for (const each of this.more.querySelectorAll("details")) each.open = opened.get(each.querySelector("summary").textContent) ?? each.open;
   }
 }

@@ -34,12 +34,12 @@ export default class extends HTMLElement {
     const t = this.t;
     this.moments = this.state.moments ??= [];
     this.figures = el("dl", { class: "figures" });
-    const chart = (name) => lineChart({ title: t(`chart_${name}`), x: t("seconds_ago"), height: 200 });
+    const chart = (name) => lineChart({ title: t(`chart_${name}`), x: t("seconds_ago"), height: 200, least: 0 });
     this.charts = Object.fromEntries(["requests", "tokens", "latency", "fill", "queue"].map((name) => [name, chart(name)]));
     this.paths = el("div", {});
     this.stages = el("div", {});
     show(this, this.figures,
-      el("div", { class: "columns" }, Object.values(this.charts).map((each) => el("div", { class: "card" }, each))),
+      el("div", { class: "charts" }, Object.values(this.charts).map((each) => el("div", { class: "card" }, each))),
       el("h2", {}, t("stages")), this.stages, el("p", { class: "quiet" }, t("stages_about", { seconds: WINDOW })),
       el("h2", {}, t("paths")), this.paths);
     this.ending = new AbortController();
@@ -85,11 +85,13 @@ export default class extends HTMLElement {
     const t = this.t;
     const now = this.moments.at(-1);
     const before = this.moments.findLast?.((each) => each.seconds <= now.seconds - WINDOW) ?? this.moments[0];
+    // Latencies are those of late; of all requests if there were none lately.
+    const since = now.stages.total && before.stages.total?.count < now.stages.total.count ? before : null;
     const asked = this.rates((each) => sum(each.requests));
     const read = this.rates((each) => each.tokens.read ?? 0);
     const wrote = this.rates((each) => each.tokens.written ?? 0);
     const last = (points) => points.at(-1)?.[1] ?? 0;
-    const total = (share) => (now.stages.total ? quantile(share, now.stages.total, before === now ? null : before.stages.total) : null);
+    const total = (share) => (now.stages.total ? quantile(share, now.stages.total, since?.stages.total) : null);
     const fills = this.moments.slice(1).map((each, n) => {
       const batches = each.batches - this.moments[n].batches;
       return [each.seconds - now.seconds, batches ? (each.batch_tokens - this.moments[n].batch_tokens) / batches / each.most_batch_tokens : null];
@@ -115,9 +117,11 @@ export default class extends HTMLElement {
     }) })));
     this.charts.fill.update([{ name: t("fill"), points: fills.map(([x, y]) => [x, y === null ? null : y * 100]) }]);
     this.charts.queue.update([{ name: t("queue"), points: this.values((each) => each.queue_inputs) }, { name: t("in_flight"), points: this.values((each) => each.in_flight) }]);
+    // A chart without any number yet would be an empty card.
+    for (const chart of Object.values(this.charts)) chart.parentElement.hidden = !chart.querySelector(".line");
     this.keep(this.stages, () => table(t("stages"), [{ title: t("stage"), head: true }, ...[t("mean"), ...QUANTILES.map((share) => t("quantile", { share: percent(share, 0) }))].map((title) => ({ title, number: true }))],
       STAGES.filter((each) => now.stages[each]?.count).map((each) => {
-        const stage = now.stages[each], old = before === now ? null : before.stages[each];
+        const stage = now.stages[each], old = since?.stages[each];
         const count = stage.count - (old?.count ?? 0);
         return [t(`stage_${each}`), shown(count ? (stage.sum - (old?.sum ?? 0)) / count : null), ...QUANTILES.map((share) => shown(quantile(share, stage, old)))];
       })));
