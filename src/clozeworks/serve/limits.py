@@ -1,6 +1,7 @@
 """What a server takes on, and for whom."""
 
 import hmac
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -8,6 +9,9 @@ from pathlib import Path
 
 from clozeworks.errors import InputError
 from clozeworks.serve.scheduler import MOST_TOKENS
+
+# Trap: a key may hold the sign, and its beginning alone must not open the door.
+_COMMENT = re.compile(r"(?:^|\s)#")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +62,7 @@ class Keys:
 
     @classmethod
     def read(cls, path: Path) -> "Keys":
-        """The keys of a file: a sha256 in each line, or a key after `key:`; `#` begins a comment.
+        """The keys of a file: a sha256 in each line, or a key after `key:`; ` #` begins a comment.
 
         Raises:
             InputError: If a line is neither.
@@ -69,7 +73,7 @@ class Keys:
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"{path} cannot be read ({error}); name a file of keys.") from error
         for number, line in enumerate(lines, 1):
-            text = line.partition("#")[0].strip()
+            text = _COMMENT.split(line, maxsplit=1)[0].strip()
             if not text:
                 continue
             if text.startswith("key:") and text[4:].strip():
