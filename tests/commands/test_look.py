@@ -62,7 +62,7 @@ def test_a_page_needs_nothing_from_elsewhere(command, tiny_models, tmp_path):
     assert not re.search(r"https?:", text)
     assert "<img" not in text and text.count("</script>") == 3
     record = json.loads(re.search(r'id="record">(.*?)</script>', text, re.S)[1])
-    assert record["view"] == "lens"
+    assert record == json.loads(looked(command, "lens", tiny_models["bert"], hostile, "--json"))
     again = command("look", "lens", tiny_models["bert"], GAP, "-o", page)
     assert again.code == 2 and "--overwrite" in again.err
     for name in re.findall(r'from "([^"]*)"', page_alone(record, "zh")):

@@ -137,6 +137,7 @@ def checkpoint_readers(folder: Path) -> Iterator[tuple[str, Reader]]:
     from clozeworks.checkpoints.adapters import load_adapter
     from clozeworks.checkpoints.generation import read_generation
     from clozeworks.checkpoints.tasks import task_of
+    from clozeworks.look.tuned_lens import TunedLens
     from clozeworks.text.training.train import train_from_iterator
 
     at = folder / "made"
@@ -252,6 +253,12 @@ def checkpoint_readers(folder: Path) -> Iterator[tuple[str, Reader]]:
         "adapter_model.safetensors": save(pair),
     }
     yield "adapter", Reader(both, adapter)
+
+    def tuned_lens(at: Path) -> None:
+        TunedLens.load(at / "lens.safetensors", model.model)
+
+    lens = TunedLens.untrained(model.model).save(folder / "lens.safetensors")
+    yield "tuned lens", Reader({"lens.safetensors": lens.read_bytes()}, tuned_lens)
 
 
 def corpus_readers(folder: Path) -> Iterator[tuple[str, Reader]]:

@@ -78,6 +78,31 @@ def test_attention_of_encoder_decoders(architecture, peer, tmp_path):
             np.testing.assert_allclose(layer.weights, weights[0].numpy(), atol=1e-5)
 
 
+def test_attention_of_a_query_stream(peer, tmp_path):
+    theirs = peer("XLNetLMHeadModel")
+    theirs.save_pretrained(tmp_path / "peer")
+    model = folders.load(tmp_path / "peer").model
+    ids, gap = [9, 8, 7, 6, 30, 41, 12], 3
+    hidden = torch.zeros(1, len(ids), len(ids))
+    hidden[:, :, gap] = 1
+    wanted = torch.zeros(1, 1, len(ids))
+    wanted[0, 0, gap] = 1
+    with torch.no_grad():
+        expected = theirs(
+            input_ids=torch.tensor([ids]),
+            perm_mask=hidden,
+            target_mapping=wanted,
+            output_attentions=True,
+        ).attentions
+    tokenizer = Numbered()
+    tokenizer.mask_id = 6
+    stream = look_at_attention(model, tokenizer, " ".join(map(str, ids))).stream("queries")
+    assert len(stream.layers) == len(expected)
+    for layer, (_, right) in zip(stream.layers, expected, strict=True):
+        row = right[0][:, [gap]]  # there is one for each token, of which only this asks
+        np.testing.assert_allclose(layer.weights, row.numpy(), atol=1e-5)
+
+
 def test_integrated_gradients_are_those_of_captum(tiny_models, tmp_path):
     attr = pytest.importorskip("captum.attr", reason="captum is not installed")
     from transformers import AutoModelForSequenceClassification, AutoTokenizer

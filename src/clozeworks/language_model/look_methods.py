@@ -1,7 +1,6 @@
 """`model.look`: what happens inside a model, as plain data."""
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Unpack
 
 from clozeworks.data.labelled.in_memory import listed_texts
@@ -29,7 +28,7 @@ from clozeworks.look.tuned_lens import TunedLens, train_lens
 class LookMethods(TaskMethods, EmbeddingMethods):
     """A language model that one can look into."""
 
-    @cached_property
+    @property
     def look(self) -> "Looking":
         """What happens inside: attention, lens, contexts, attributions, pieces of a text."""
         return Looking(self)

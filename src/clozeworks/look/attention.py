@@ -268,9 +268,11 @@ def look_at_attention(
         states = packed.encoded(model, reading)
         streams = [reading.stream(ENCODER, pieces)]
         if gaps and START in model.heads:
-            asking = _Reading(pieces, wanted, queries=gaps, content=reading.rollouts)
+            # Nobody sees what is asked about, so the content stream is another one, too.
+            content = _Reading(pieces, set())
+            asking = _Reading(pieces, wanted, queries=gaps, content=content.rollouts)
             positions = torch.tensor(gaps, device=device)
-            unseen(model, packed.ids, packed.layout, packed.types, positions, asking)
+            unseen(model, packed.ids, packed.layout, packed.types, positions, asking, content)
             streams.append(asking.stream(QUERIES, tuple(pieces[each] for each in gaps)))
         if written:
             writing = _Reading(answer, wanted, read=pieces, content=reading.rollouts)

@@ -70,7 +70,10 @@ def test_local_windows_are_seen(inside):
 def test_a_query_stream_does_not_see_what_it_predicts(inside):
     stream = seen(inside("xlnet"), "xlnet").stream("queries")
     at = [n for n, piece in enumerate(stream.keys) if piece.token == stream.queries[0].token]
-    assert not stream.layers[0].weights[:, 0, at].any()
+    for layer in stream.layers:
+        assert not layer.weights[:, 0, at].any()
+        assert not layer.rollout[0, at].any()
+        assert layer.rollout.sum() == pytest.approx(1 - 0.5**layer.layer)
 
 
 def test_packed_is_as_alone(inside):

@@ -82,11 +82,12 @@ def unseen(
     types: Tensor | None,
     positions: Tensor,
     trace: Trace | None = None,
+    content_trace: Trace | None = None,
 ) -> Tensor:
     """The query stream's hidden states at positions (n,) whose tokens nobody may see, (n, W).
 
     A trace is given the query stream's hidden states before each layer and after the last, and its
-    attention.
+    attention; `content_trace` the attention of the content stream below the last layer.
     """
     counts = torch.bincount(layout.rows(ids.device)[positions], minlength=len(layout)).tolist()
     seen = torch.full_like(ids, -1).index_fill(0, positions, 0)
@@ -99,6 +100,7 @@ def unseen(
         ranks=PermutationRanks(torch.zeros_like(ids), seen),
         content=False,
         trace=trace,
+        content_trace=content_trace,
     )
     if trace is not None:
         trace.hidden_states.extend(streams.queries)
@@ -123,6 +125,7 @@ def two_streams(
     memory: Memory | None = None,
     content: bool = True,
     trace: Trace | None = None,
+    content_trace: Trace | None = None,
 ) -> Streams:
     """Runs the layers of a model on both streams.
 
@@ -136,12 +139,15 @@ def two_streams(
         memory: What stands before the texts.
         content: Whether the content stream goes through the last layer, too.
         trace: Keeps the attention of the query stream.
+        content_trace: Keeps that of the content stream.
     """
     assert targets is None or ranks is not None, "a target must not be seen by its query"
     tower = model.encoder
     before = _Before(memory, layout, ids.device)
     h = model.embeddings(ids, layout, types)
-    content_context = ForwardContext(layout, types=types, mask=before.order(ranks, None))
+    content_context = ForwardContext(
+        layout, content_trace, types=types, mask=before.order(ranks, None)
+    )
     tower.begin(content_context)
     streams = Streams([h], [])
     if targets is not None:

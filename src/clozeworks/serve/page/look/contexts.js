@@ -53,7 +53,7 @@ export function contexts(record, t) {
   const facts = [t("map_shows", { share: percent(record.explained, 0) })];
   if (record.others < 20) facts.push(t("few_others", { count: record.others }));
   if (record.senses) facts.push(t("senses", { right: percent(record.senses.right), macro: percent(record.senses.macro), most: percent(record.senses.most_frequent) }));
-  return el("div", {}, el("p", { class: "quiet" }, t("contexts_caution")), el("p", {}, facts.join(" ")),
+  return el("div", {}, el("p", { class: "quiet" }, t("contexts_caution")), el("p", {}, facts.join(t("between"))),
     el("div", { class: "columns" },
       el("figure", { class: "chart" }, el("figcaption", {}, t("map", { word: record.word, layer: record.layer === "sum_last_four" ? t("sum_last_four") : record.layer })),
         svg("svg", { class: "map", viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img", "aria-label": t("map_label", { count: places.length }) }, points),

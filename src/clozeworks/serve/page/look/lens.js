@@ -44,13 +44,13 @@ export function lens(record, t) {
     const facts = [t("lens_kl", { value: number(reading.divergence, 2) }), t("lens_bits", { value: number(reading.entropy, 2) })];
     if (place.right !== null) facts.push(t("lens_rank", { word: place.right, rank: number(reading.rank), value: percent(reading.probability, 2) }));
     show(close, el("h3", {}, t("lens_at", { layer: reading.layer === 0 ? t("embeddings") : reading.layer, piece: name(place.piece) })),
-      barList(reading.words.map(([word, p]) => ({ label: word || "␣", value: p, text: percent(p, 2) })), { label: t("lens_words") }), el("p", { class: "quiet" }, facts.join(" ")));
+      barList(reading.words.map(([word, p]) => ({ label: word || "␣", value: p, text: percent(p, 2) })), { label: t("lens_words") }), el("p", { class: "quiet" }, facts.join(t("between"))));
   }
 
   draw();
   const first = record.places[0];
   look(first, first.readings.at(-1));
-  return el("div", {}, el("p", { class: "quiet" }, t(record.tuned ? "lens_tuned" : "lens_caution"), " ", record.follows ? t("lens_follows") : t("lens_gap")),
+  return el("div", {}, el("p", { class: "quiet" }, t(record.tuned ? "lens_tuned" : "lens_caution"), t("between"), record.follows ? t("lens_follows") : t("lens_gap")),
     el("div", { class: "row" }, field(t("measure"), select(MEASURES.map((each) => [each, t(`lens_${each}`)]), measure, (chosen) => { measure = chosen; draw(); }))),
     grid, close);
 }

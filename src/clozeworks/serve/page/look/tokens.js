@@ -13,6 +13,6 @@ export function tokens(record, t) {
   const facts = [t("counts", { tokens: number(pieces.length), words: number(words), characters: number(record.texts.reduce((sum, each) => sum + [...each].length, 0)) })];
   if (groups.some((each) => each && each.length > 1)) facts.push(t("joined"));
   if (record.max_length !== null && pieces.length > record.max_length) facts.push(t("too_long", { most: number(record.max_length) }));
-  return el("div", {}, el("p", { class: "quiet" }, t("tokens_caution")), el("p", {}, facts.join(" ")), el("div", { class: "chips" }, chips),
+  return el("div", {}, el("p", { class: "quiet" }, t("tokens_caution")), el("p", {}, facts.join(t("between"))), el("div", { class: "chips" }, chips),
     table(t("pieces"), [{ title: "#", number: true }, t("piece"), t("entry"), { title: "id", number: true }, t("characters"), t("bytes")], rows));
 }

@@ -87,7 +87,7 @@ export default class extends HTMLElement {
       made.push(el("div", { class: "row" },
         labels ? choose("label", t("label"), [["", t("likeliest")], ...model.labels], "") : null,
         model.per_word ? input("number", t("word_number"), "1") : null,
-        choose("baseline", t("baseline_field"), [["", "–"], ...["mask", "pad", "zero", "mean"].map((each) => [each, t(`baseline_${each}`)])], "")));
+        choose("baseline", t("baseline_field"), [["", t("usual")], ...["mask", "pad", "zero", "mean"].map((each) => [each, t(`baseline_${each}`)])], "")));
       if (!pair) made.push(input("other", model.labels || model.views.includes("lens") ? t("other") : t("other_needed"), ""));
     }
     return made;
