@@ -184,7 +184,7 @@ def _tag(
         rule = f"each of {counted(count, 'word')} has a label"
         raise SettingError("word", word, rule, f"give the number of one, from 0 to {count - 1}")
     column = _chosen(labels, label, logits[word])
-    shown = pieces[int(window.wanted[word])].text
+    shown = pieces[int(window.wanted[word])].text.strip()
     return labels[column], shown, [column], [word]
 
 
@@ -206,7 +206,7 @@ def _answer(logits: Any, window: TokenWindow, context: str) -> tuple[str, list[i
     offsets = window.encoded.offsets
     assert offsets is not None
     answer = context[offsets[window.wanted[first]][0] : offsets[window.wanted[last]][1]]
-    return shortened(answer, 60), [0, 1], [first, last]
+    return shortened(answer.strip(), 60), [0, 1], [first, last]
 
 
 def _moving(pieces: Sequence[ShownPiece]) -> tuple[bool, ...]:

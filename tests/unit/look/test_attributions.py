@@ -182,6 +182,16 @@ def test_labels_of_words_pairs_and_answers(inside):
         assert each.rest_fraction < 0.05
 
 
+@pytest.mark.parametrize("kind", ["t5", "gpt2", "xlnet", "modernbert"])
+def test_labels_of_every_kind_even_where_a_decoder_reads_the_text_again(inside, kind):
+    model = inside(kind).for_task(Classify(labels=("a", "b")))
+    view = model.look.attribute(TEXT, label="b", steps=20, leave_out=False)
+    logits = model.logits(TEXT, head=model.task.head).logits
+    assert view.value == pytest.approx(float(logits[1]), abs=1e-5)
+    assert view.rest_fraction < 0.05
+    assert any(word.integrated for word in view.words)
+
+
 def test_what_makes_two_texts_similar(inside):
     model = inside("bert")
     view = model.look.attribute(TEXT, other="The dog lay on the rug.", steps=20)
