@@ -20,7 +20,13 @@ from clozeworks.core.heads.sentence_vectors import SentenceVectorsModule
 from clozeworks.core.heads.vocabulary import NAME as VOCABULARY
 from clozeworks.core.layout import Layout
 from clozeworks.core.model import Model, hidden_states_at
-from clozeworks.errors import InputError, SettingError, UnknownName, UnsupportedError
+from clozeworks.errors import (
+    ClozeworksError,
+    InputError,
+    SettingError,
+    UnknownName,
+    UnsupportedError,
+)
 from clozeworks.inference.logits import TextOrPair
 from clozeworks.inference.loop import Computation, compute_in_order, device_of
 from clozeworks.inference.predict import window_logits
@@ -103,7 +109,12 @@ def label_target(
         InputError: If the text does not fit into one window.
         UnsupportedError: If the task's logits are not those of labels, or of an answer.
     """
-    item = task.as_asked(task.from_input(task.item_from(text, "the text")))
+    try:
+        item = task.as_asked(task.from_input(task.item_from(text, "the text")))
+    except ClozeworksError:
+        raise
+    except ValueError as error:  # such as one text for a task that reads two
+        raise InputError(f"the text cannot be used: {str(error).removesuffix('.')}.") from error
     windows = task.windows_of([item], tokenizer, max_length)
     if len(windows) != 1:
         raise InputError(

@@ -45,6 +45,11 @@ def test_what_can_be_looked_at(client):
     assert models["ner"]["per_word"]
 
 
+def test_one_text_for_a_model_that_reads_two(client):
+    sentence = refused(client, "attributions", model="pairs", inputs=TEXT)
+    assert sentence.startswith("the text cannot be used: there is 1 text; give a tuple of")
+
+
 def test_attention_is_that_of_python_a_layer_at_a_time(client, language_models):
     expected = language_models["bert"].look.attention(TEXT, layers=[1])
     found = ask(client, "attention", model="bert", inputs=TEXT, layer=1)
