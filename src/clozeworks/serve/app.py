@@ -496,6 +496,8 @@ def _of_method(endpoints: Sequence[Endpoint], method: str) -> list[Endpoint]:
 def _methods(endpoints: Sequence[Endpoint]) -> str:
     """The methods of a path, as a header lists them."""
     own = dict.fromkeys(each.method for each in endpoints)
+    if endpoints[0].path == "/":  # the page is there, too
+        own["GET"] = None
     return ", ".join([*own, *(["HEAD"] if "GET" in own else []), "OPTIONS"])
 
 

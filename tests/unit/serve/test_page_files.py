@@ -20,6 +20,12 @@ def client(asking):
         yield client
 
 
+def test_the_methods_of_its_path_are_listed(client):
+    assert client.options("/").headers["allow"] == "POST, GET, HEAD, OPTIONS"
+    refused = client.delete("/")
+    assert refused.status_code == 405 and "GET" in refused.headers["allow"]
+
+
 def test_every_file_is_served_as_it_lies_there(client):
     files = page_files()
     assert files.keys() == {
