@@ -95,12 +95,14 @@ def page_endpoint(endpoints: Sequence[Endpoint]) -> Endpoint:
         endpoints: Everything else that can be asked.
     """
     paths = sorted({each.path for each in endpoints})
+    views = [Path(name).stem for name in page_files() if name.startswith("views/")]
 
     def answer(call: Call, body: None) -> dict[str, Any]:
         abilities = {ability for each in call.models for ability in each.abilities}
         return {
             "version": __version__,
             "paths": paths,
+            "views": views,
             "models": [each.name for each in call.models if not each.unloadable],
             "abilities": sorted(abilities),
         }

@@ -88,6 +88,7 @@ def test_the_server_says_what_can_be_shown(client):
     offered = client.get("/v1/page").json()
     assert offered["version"] == clozeworks.__version__
     assert offered["models"] == ["spam", "bert"]
+    assert {"try", "compare", "tour"} <= set(offered["views"])
     assert {"classify", "fill"} <= set(offered["abilities"])
     assert {"/v1/classify", "/v1/abilities"} <= set(offered["paths"])
 

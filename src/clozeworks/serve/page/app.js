@@ -81,7 +81,7 @@ const address = (name, ...rest) => `#/${[name, ...rest].map(encodeURIComponent).
 
 function drawHead() {
   const [name] = place();
-  const views = VIEWS.filter(([, has]) => offered && has(offered));
+  const views = VIEWS.filter(there);
   const links = views.map(([each]) => el("a", { href: address(each), "aria-current": each === (shown?.name ?? name) ? "page" : null }, t(`view_${each}`)));
   show(head,
     el("a", { class: "skip", href: "#main", onclick: (event) => { event.preventDefault(); main.focus(); } }, t("skip")),
@@ -100,11 +100,14 @@ function restyle() {
   document.documentElement.dataset.colors = colors;
 }
 
+/** Whether a view is part of this page, and the server has what it shows. */
+const there = ([name, has]) => offered?.views.includes(name) && has(offered);
+
 async function open(again = false) {
   const mine = ++asked;
   const current = () => mine === asked;
   let [name, rest] = place();
-  const views = VIEWS.filter(([, has]) => has(offered));
+  const views = VIEWS.filter(there);
   if (!name) name = views[0]?.[0] ?? "";
   if (!again && shown?.name === name && shown.element.moved) {
     shown.element.place = rest;
@@ -160,7 +163,7 @@ told.key = () => {
     box.addEventListener("close", () => {
       box.remove();
       keyAsked = null;
-      done(input.value || null);
+      done(box.returnValue || null); // none if it was closed with Escape
     });
     document.body.append(box);
     box.showModal();

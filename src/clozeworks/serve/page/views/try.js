@@ -53,6 +53,7 @@ export default class extends HTMLElement {
       el("div", { class: "card" }, el("p", { class: "quiet" }, summary, model.max_length ? ` ${t("longest", { tokens: model.max_length })}` : ""), place));
     if (focused) this.querySelector(`[data-choice=${focused}]`)?.focus();
     const { default: widget } = await import(`../widgets/${form.kind}.js`);
+    if (!place.isConnected) return; // something else was chosen meanwhile
     // Where a model does not read the language of the page, examples are in one that it reads.
     const reads = model.reads?.length && !model.reads.includes(language) ? model.reads[0] : language;
     const own = (state[`${model.name} ${chosen}`] ??= {});
