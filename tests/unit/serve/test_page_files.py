@@ -73,6 +73,8 @@ def test_nothing_else_is_there(client, path):
 def test_other_methods_of_the_root_are_answered_as_before(client):
     posted = client.post("/", json={"inputs": "a text"})
     assert posted.status_code in (200, 404, 422)  # in the words of huggingface_hub
+    refused = client.put("/")
+    assert refused.status_code == 405 and refused.headers["allow"] == "POST, GET, HEAD, OPTIONS"
     assert client.put("/page/app.js").status_code == 405
 
 

@@ -10,7 +10,7 @@
 //        this.state    an object of its own that outlives it: what was typed, what was chosen
 //        this.go(...)  changes the address: this.go("runs", "a run") opens #/runs/a%20run
 //      It is made when it is first opened; an address with another place makes a new one, unless it
-//      has a method moved(place), which is then called.
+//      has a method moved(place), which is then called, perhaps before connectedCallback has ended.
 //   2. strings/NAME.js: `export const en = {…}, zh = {…}`; a value is a text with {holes}, or a
 //      function of the values. `title` heads the view, `about` says in a sentence what it is for.
 //   3. a line in VIEWS: its name, and whether the server offers what it needs. Its name in the

@@ -27,7 +27,7 @@ export default class extends HTMLElement {
   }
 
   moved() {
-    this.draw(true);
+    if (this.model) this.draw(true);
   }
 
   sentences() {

@@ -28,6 +28,7 @@ export default class extends HTMLElement {
   }
 
   moved() {
+    if (!this.models) return; // it is drawn when they have come
     this.disconnectedCallback();
     return this.draw();
   }
