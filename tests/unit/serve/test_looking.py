@@ -94,6 +94,10 @@ def test_other_views(client, language_models):
 
 
 def test_refusals_are_sentences(client):
+    for view in ("attention", "lens", "attributions"):  # of a model without a limit of its own
+        long = "a cat " * 2000
+        sentence = refused(client, view, model="t5", inputs=long, target="a")
+        assert "2,048" in sentence and "look at a part of it" in sentence
     assert "at most" in refused(client, "attention", model="bert", inputs="the cat " * 400)
     assert "no vocabulary head" in refused(client, "lens", model="spam", inputs=TEXT)
     assert "one of several" in refused(client, "lens", inputs=TEXT) or "name one" in refused(

@@ -22,6 +22,8 @@ from clozeworks.serve.replies import NATIVE
 
 # Tokens of a text whose attention is shown whole, all heads; of longer ones a head at a time.
 MOST_AT_ONCE = 160
+# Tokens of a text at most: what is computed of all pairs of them must fit beside other requests.
+MOST_TOKENS = 2_048
 
 
 class LookBody(NativeBody):
@@ -47,7 +49,7 @@ class AttentionBody(LookBody):
 
 
 def _attention(call: Call, body: AttentionBody) -> Any:
-    served, model = _model(call, body)
+    served, model = _model(call, body, body.inputs, body.pair, body.target)
     view = model.look.attention(body.text, target=body.target, layers=[body.layer])
     longest = max(len(each.keys) for each in view.streams)
     heads = min(each.heads for each in view.streams)
@@ -70,7 +72,7 @@ class LensBody(NativeBody):
 
 
 def _lens(call: Call, body: LensBody) -> Any:
-    served, model = _model(call, body)
+    served, model = _model(call, body, body.inputs, body.target)
     view = model.look.lens(
         body.inputs, target=body.target, places=body.places, right=body.right, top=body.top
     )
@@ -94,7 +96,7 @@ class AttributionBody(LookBody):
 
 
 def _attributed(call: Call, body: AttributionBody) -> Any:
-    served, model = _model(call, body)
+    served, model = _model(call, body, body.inputs, body.pair, body.target, body.other)
     view = model.look.attribute(
         body.text,
         label=body.label,
@@ -173,11 +175,21 @@ def _described(served: ServedModel) -> dict[str, Any] | None:
     }
 
 
-def _model(call: Call, body: NativeBody) -> tuple[ServedModel, LanguageModel]:
+def _model(call: Call, body: NativeBody, *texts: str | None) -> tuple[ServedModel, LanguageModel]:
+    """The model that is asked, and whether it is asked about texts that are not too long.
+
+    Raises:
+        InputError: If it has no tokenizer, or a text is longer than is looked at over HTTP.
+    """
     served = call.model(body.model)
     model = served.language_model()
     if not model.has_tokenizer:
         raise InputError(f"{served.name} has no tokenizer, so it reads no text; ask another one.")
+    model.tokenizer.encode(
+        [each for each in texts if each is not None],
+        max_length=MOST_TOKENS,
+        advice="look at a part of it, or use clozeworks look",
+    )
     return served, model
 
 
