@@ -5,6 +5,7 @@
 import copy
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from damage import Reader
@@ -290,6 +291,31 @@ def corpus_readers(folder: Path) -> Iterator[tuple[str, Reader]]:
     )
 
 
+def command_line_files(files: dict[str, bytes]) -> tuple[str, ...]:
+    """The files of a run that are no snapshots."""
+    return tuple(name for name in files if "snapshots" not in name)
+
+
+def _opened(at: Path) -> None:
+    """Reads a run as a page is told of it; whatever is said must be JSON."""
+    import orjson
+
+    from clozeworks.runs.state import read_state
+    from clozeworks.serve.replies import RefusedRequest
+    from clozeworks.serve.workspace.processes import continuing_words
+    from clozeworks.serve.workspace.run_endpoints import CurveBody, run_curves
+    from clozeworks.serve.workspace.run_records import run_details
+    from clozeworks.serve.workspace.workspace import Workspace
+
+    workspace = Workspace([at])
+    for name, run in workspace.runs().items():
+        orjson.dumps([workspace.record(name, run), run_details(run)])
+        with suppress(RefusedRequest):
+            continuing_words(run, read_state(run), [at])
+        with suppress(RefusedRequest):
+            orjson.dumps(run_curves(workspace, CurveBody(run=name)))
+
+
 def run_readers(folder: Path) -> Iterator[tuple[str, Reader]]:
     import torch
 
@@ -321,8 +347,10 @@ def run_readers(folder: Path) -> Iterator[tuple[str, Reader]]:
         Snapshots(at / "snapshots", 2).read_latest()
 
     yield "run", Reader(files, read)
-    command_line_files = tuple(name for name in files if "snapshots" not in name)
+    yield "run, opened", Reader(files, _opened, command_line_files(files))
     yield (
         "run, its command",
-        Reader(files, commands([["runs", "."], ["runs", ".", "--json"]]), command_line_files),
+        Reader(
+            files, commands([["runs", "."], ["runs", ".", "--json"]]), command_line_files(files)
+        ),
     )

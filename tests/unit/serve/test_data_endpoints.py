@@ -97,6 +97,15 @@ def test_a_labelled_file_is_reported_on(client):
     assert len(found["rows"]) == 20
 
 
+def test_halves_of_characters_in_a_file(client):
+    lines = ['{"text": "a \\ud800 b", "label": "\\ud800"}', '{"text": "c", "label": "x"}']
+    (client.folder / "odd.jsonl").write_text("\n".join(lines * 3))
+    client.get("/v1/files")
+    query = {"file": "odd.jsonl", "task": "classify"}
+    reply = client.get("/v1/files/check", params=query)
+    assert reply.status_code in (200, 404, 422)
+
+
 @pytest.mark.parametrize("what", ["large", "compressed", "pipe", "gone", "task"])
 def test_files_that_are_not_read(client, monkeypatch, what):
     path, task, status = client.folder / "reviews.csv", "classify", 422

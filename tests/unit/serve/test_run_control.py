@@ -179,7 +179,11 @@ def test_a_recipe_names_nothing_outside_either(place, recipe):
         (("clozeworks", "quickstart", "x"), {}, "only `clozeworks pretrain` and `finetune`"),
         (("clozeworks", "pretrain", "recipe.toml"), {"where": "/etc"}, "'/etc', which is not in"),
         (("clozeworks", "pretrain", "recipe.toml"), {"where": "."}, "which is not in"),
-        (("clozeworks", "pretrain", "recipe.toml"), {"where": None}, "which is not in"),
+        (
+            ("clozeworks", "pretrain", "recipe.toml"),
+            {"where": None},
+            "in which folder it was started",
+        ),
         (("clozeworks", "pretrain", "recipe.toml"), {"ranks": 4}, "shared by 4 processes"),
         (("clozeworks", "pretrain", "gone.toml"), {}, "is not there any more"),
         (("clozeworks", "pretrain", "x\0y"), {}, "is not in what was opened"),

@@ -213,3 +213,18 @@ def test_a_state_that_is_a_pipe_keeps_nobody_waiting(place):
     assert state.status == "damaged" and "not a regular file" in state.problem
     os.mkfifo(place / "runs" / "odd" / ".lock")
     assert not held(place / "runs" / "odd")
+
+
+def test_a_state_that_json_cannot_send(place, asking, new_run):
+    huge, half = 10**40, "\ud800"
+    folder = place / "runs" / "huge"
+    new_run(folder, step=huge, steps=huge, part=half, problem=half, metric=half)
+    (folder / "notes.jsonl").write_text(json.dumps({"at": half, "step": huge, "note": half}))
+    (folder / "recipe.json").write_text(json.dumps({half: half, "seed": huge}))
+    with opened(asking, place) as client:
+        reply = client.get("/v1/runs")
+        assert reply.status_code == 200
+        (record,) = [each for each in reply.json()["runs"] if each["name"] == "runs/huge"]
+        assert record["step"] is None and record["problem"] == "?"
+        found = client.get("/v1/runs/details", params={"run": "runs/huge"})
+        assert found.status_code == 200 and found.json()["notes"][0]["note"] == "?"

@@ -140,7 +140,7 @@ export function lineChart({ title, x = "", y = "", height = 260, log = false, le
       series.map(({ points, marks = [], dashed }, n) => [
         svg("path", { class: "line", d: path(points), "clip-path": `url(#${clip})`, style: { stroke: color(n) }, "stroke-dasharray": dashed ? "5 4" : null }),
         marks.filter(usable).map((mark) => (mark[3] === "cross"
-          ? svg("path", { class: "cross", d: `M${toX(mark[0]) - 4} ${toY(mark[1]) - 4}l8 8m0-8l-8 8`, style: { stroke: color(n) } }, svg("title", {}, mark[2] ?? ""))
+          ? svg("path", { class: "cross", d: `M${toX(mark[0]) - 5} ${toY(mark[1]) - 5}l10 10m0-10l-10 10` }, svg("title", {}, mark[2] ?? ""))
           : svg("circle", { cx: toX(mark[0]), cy: toY(mark[1]), r: 3.5, style: { fill: color(n) } }, svg("title", {}, mark[2] ?? "")))),
       ]));
     read();

@@ -254,13 +254,15 @@ def parsed_line(raw: bytes) -> MetricLine | None:
         return None
     marks = {kind: record[name] for name, kind in _MARKS.items() if type(record.get(name)) is int}
     values = dict(_numbers(record, "", _DEEPEST))
-    return MetricLine(step, values, {kind: count for kind, count in marks.items() if count > 0})
+    return MetricLine(
+        step, values, {kind: count for kind, count in marks.items() if 0 < count < 1 << 40}
+    )
 
 
 def _numbers(record: Mapping[str, Any], prefix: str, depth: int) -> Iterator[tuple[str, float]]:
     for name, value in record.items():
         path = f"{prefix}{name}"
-        if path == "step" or len(path) > _LONGEST_NAME:
+        if path == "step" or len(path) > _LONGEST_NAME or not path.isprintable():
             continue
         if type(value) in (int, float):
             if abs(value) < 1e308 and math.isfinite(value):

@@ -24,6 +24,7 @@ from clozeworks.objectives.published import PUBLISHED, written
 from clozeworks.serve.endpoint import Call, Endpoint
 from clozeworks.serve.replies import NATIVE, RefusedRequest
 from clozeworks.serve.work import Overloaded
+from clozeworks.serve.workspace.run_records import sound
 from clozeworks.serve.workspace.workspace import Workspace
 from clozeworks.tasks.task import command_name, task_class, task_classes
 from clozeworks.wording import shortened, size_in_words
@@ -214,7 +215,7 @@ def checked_file(path: Path, task: str) -> dict[str, Any]:
         )
     data = read_items([path], task_class(kinds[task]).item_type, Reading(), bad=BadRows(skip=True))
     report = asdict(report_on(data))
-    return {
+    found = {
         "report": report,
         "rows": [
             {
@@ -225,6 +226,7 @@ def checked_file(path: Path, task: str) -> dict[str, Any]:
             for item in data.items[:_ROWS]
         ],
     }
+    return sound(found)  # type: ignore[no-any-return]
 
 
 def _size(path: Path) -> int:

@@ -146,7 +146,9 @@ def continuing_words(folder: Path, state: RunState, roots: Sequence[Path]) -> li
         raise RefusedControl(f"the run is shared by {state.ranks} processes{by_hand}")
     if len(words) > _MOST_WORDS or any(len(word) > _LONGEST_WORD for word in words):
         raise RefusedControl("the command of this run is too long to be looked at.")
-    where = Path(state.where or ".")
+    if state.where is None:
+        raise RefusedControl(f"the run does not say in which folder it was started{by_hand}")
+    where = Path(state.where)
     inside = [root.resolve() for root in roots]
     try:
         if not where.is_absolute() or not _lies_in(where, inside):

@@ -33,7 +33,7 @@ def run_record(name: str, folder: Path) -> dict[str, Any]:
     part = state.folder if state.folder in parts else (parts or [WHOLE])[0]
     pace = steps_per_second(folder / part / METRICS) if state.status == "running" else None
     left = None
-    if pace and state.steps is not None:
+    if pace and state.steps is not None and sound(state.steps - state.step) is not None:
         left = max(state.steps - state.step, 0) / pace
     return {
         "name": name,
@@ -56,7 +56,20 @@ _SHOWN = frozenset(
 def _plain(value: Any) -> Any:
     """A value as JSON and a page take it, whatever stood in the file."""
     if isinstance(value, str):
-        return shortened(value.encode("utf-8", "replace").decode(), _LONGEST_TEXT)
+        return shortened(sound(value), _LONGEST_TEXT)
+    return sound(value)
+
+
+def sound(value: Any) -> Any:
+    """Plain data without what JSON cannot hold: halves of characters, numbers beyond all bounds."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value if abs(value) < 1 << 53 else None
+    if isinstance(value, Mapping):
+        return {sound(str(key)): sound(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [sound(each) for each in value]
     return value
 
 
@@ -99,7 +112,7 @@ def run_details(folder: Path) -> dict[str, Any]:
     return {
         "settings": _settings(folder),
         "notes": [
-            {"at": str(each.get("at", ""))[:40], "step": each.get("step"),
+            {"at": _plain(str(each.get("at", "")))[:40], "step": _step(each.get("step")),
              "note": _plain(str(each.get("note", "")))}
             for each in _objects(folder / NOTES)[-_MOST_NOTES:]
         ],
@@ -108,6 +121,10 @@ def run_details(folder: Path) -> dict[str, Any]:
             for each in _objects(folder / SESSIONS)[-_MOST_NOTES:]
         ],
     }  # fmt: skip
+
+
+def _step(value: Any) -> int | None:
+    return sound(value) if type(value) is int else None
 
 
 _OF_SESSIONS = ("began", "clozeworks", "torch", "device", "threads", "ranks")
