@@ -48,7 +48,7 @@ _LISTED = 4
 _NAMES = {
     "label": "the logit of {about}",
     "word_label": "the logit of {about} for {where}",
-    "answer": "the logits of the answer {about!r}",
+    "span": "the logits of the answer {about!r}",
     "gap": "log p of {about} in gap {where}",
     "follows": "log p of {about}, which follows",
     "written": "log p of {about}, which is written",
@@ -61,7 +61,7 @@ class AttributionTarget:
     """A number that a model computes of a text."""
 
     kind: str
-    """label, word_label, answer, gap, follows, written or cosine."""
+    """label, word_label, span, gap, follows, written or cosine."""
     about: str
     """The label, the answer, the words or the other text."""
     texts: tuple[str, ...]
@@ -133,7 +133,7 @@ def label_target(
     logits = window_logits(task, model, windows)[0]
     labels = task.head_labels
     if task.per_token and len(texts) > 1:  # a question and what it is asked about
-        kind, where = "answer", ""
+        kind, where = "span", ""
         about, columns, at = _answer(logits, window, texts[-1])
     elif task.per_token:
         assert labels is not None

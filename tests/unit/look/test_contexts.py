@@ -9,7 +9,7 @@ import torch
 import clozeworks as cw
 from clozeworks.errors import InputError, SettingError
 from clozeworks.look.contexts import WordSpan, find_word, span_vectors
-from clozeworks.look.senses import centroids, measured_senses, nearest_senses
+from clozeworks.look.senses import centroids, known_senses, measured_senses, nearest_senses
 from clozeworks.text.training.train import train_from_iterator
 
 MONEY = "money loan credit cash account teller deposit interest"
@@ -95,6 +95,13 @@ def test_senses_are_those_of_the_nearest_centroid():
     measured = measured_senses(["a", "b", "b", "b"], ["b", "b", "b", "b"], "b")
     assert (measured.right, measured.macro, measured.most_frequent) == (0.75, 0.5, 0.75)
     assert measured.per_sense == (("a", 0.0, 1), ("b", 1.0, 3))
+
+
+def test_an_occurrence_is_not_told_its_sense_by_itself():
+    vectors = np.array([[1.0, 0.0], [0.0, 1.0], [0.9, 1.0], [1.0, 1.2]])
+    known = known_senses(vectors, ["a", "a", "b", "b"])
+    assert known.per_sense == (("a", 0.0, 2), ("b", 1.0, 2))
+    assert known_senses(vectors, ["a", "a", "b", None]) is None
 
 
 @pytest.mark.parametrize("correction", ["raw", "centred", "whitened"])
