@@ -1,6 +1,9 @@
 // Strings of Try and of its widgets. `words` are the server's own words (of tasks and their fields).
 
-const gaps = { en: "The capital of France is [MASK].", zh: "北京是中国的首[MASK]。" };
+const gaps = {
+  en: ["The capital of France is [MASK].", "Return a [MASK] of all the keys in the dictionary.", "She opened an account at the [MASK]."],
+  zh: ["北京是中国的首[MASK]。", "今天的天[MASK]很好，我们去公园。", "她在银行开了一个账[MASK]。"],
+};
 const texts = {
   en: "Anna flew from Berlin to Tokyo and loved every minute of it.",
   zh: "小明从北京飞到上海，一路上都很开心。",
@@ -50,7 +53,9 @@ export const en = {
   candidates: "Candidates",
   usage: ({ read, written }) => (written ? `${read} tokens read, ${written} written` : `${read} tokens read`),
   text_example: ({ language }) => texts[language] ?? texts.en,
-  gap_example: ({ language }) => gaps[language] ?? gaps.en,
+  gap_examples: ({ language }) => gaps[language] ?? gaps.en,
+  gap_choose: "Example",
+  gap_own: "my own",
   gap_hint: "Write {gap} wherever a word is missing.",
   gap_insert: "Insert {gap}",
   gap_ask: "Rank words",
@@ -213,7 +218,9 @@ export const zh = {
   candidates: "候选",
   usage: ({ read, written }) => (written ? `读取 ${read} 个词元，生成 ${written} 个` : `读取 ${read} 个词元`),
   text_example: ({ language }) => texts[language] ?? texts.en,
-  gap_example: ({ language }) => gaps[language] ?? gaps.en,
+  gap_examples: ({ language }) => gaps[language] ?? gaps.en,
+  gap_choose: "示例",
+  gap_own: "自己写",
   gap_hint: "在缺词的地方写 {gap}。",
   gap_insert: "插入 {gap}",
   gap_ask: "给出候选词",

@@ -62,7 +62,7 @@ export default class extends HTMLElement {
     const { t, state, language } = this;
     const reads = pair.every(({ reads = [language] }) => reads.includes(language)) ? language : pair[0].reads?.[0] ?? "en";
     const values = (state[`inputs ${ability}`] ??= {});
-    const examples = { gaps: t("gap_example", { language: reads }), vectors: t("vectors_example", { language: reads }) };
+    const examples = { gaps: t("gap_examples", { language: reads })[0], vectors: t("vectors_example", { language: reads }) };
     const example = { text: examples[form.kind] ?? t("text_example", { language: reads }) };
     const inputs = inputsOf(form);
     const single = inputs.filter((each) => each.kind === "text" && each.required).length === 1;

@@ -3,19 +3,22 @@
 import { ask } from "../api.js";
 import { busy, likely, usage } from "../asking.js";
 import { barList } from "../charts.js";
-import { button, el, field, mistake, show } from "../elements.js";
+import { button, el, field, mistake, select, show } from "../elements.js";
 
 export default function widget({ model, form, t, state, language }) {
   const gap = form.mask ?? "[MASK]";
-  state.text ??= t("gap_example", { language }).replace("[MASK]", gap);
+  const examples = t("gap_examples", { language }).map((each) => each.replace("[MASK]", gap));
+  const fresh = state.text === undefined;
+  state.text ??= examples[0];
   state.top ??= "8";
   const text = el("textarea", { rows: 3, value: state.text, spellcheck: "false", oninput: (event) => { state.text = event.target.value; } });
   const top = el("input", { type: "number", min: 1, max: 100, value: state.top, oninput: (event) => { state.top = event.target.value; } });
   const words = el("input", { value: state.words ?? "", oninput: (event) => { state.words = event.target.value; } });
+  const example = select([["", t("gap_own")], ...examples], examples.includes(state.text) ? state.text : "", (chosen) => { if (chosen) write(chosen); });
   const result = el("div", { class: "result", "aria-live": "polite" }, el("p", { class: "quiet" }, t("answer_here")));
   const control = button(t("gap_ask"), null, { class: "main" });
-  const write = (fresh) => {
-    text.value = state.text = fresh;
+  const write = (words) => {
+    text.value = state.text = words;
   };
   const run = () => busy(result, control, async () => {
     if (![gap, "[MASK]", "<mask>"].some((each) => text.value.includes(each))) throw new Error(t("gap_none", { gap }));
@@ -38,6 +41,11 @@ export default function widget({ model, form, t, state, language }) {
       el("p", { class: "quiet small" }, t("gap_note")), usage(answer, t));
   }, mistake);
   control.addEventListener("click", run);
+  // Somebody who has typed nothing yet is shown the example that this model knows best: in fewest pieces.
+  if (fresh) ask("tokenize", { inputs: examples, model: model.name }).then((found) => {
+    const pieces = found.map((each, n) => each.length / Array.from(examples[n]).length);
+    if (state.text === examples[0]) write((example.value = examples[pieces.indexOf(Math.min(...pieces))]));
+  }).catch(() => {});
   const insert = () => {
     const { selectionStart: begin, selectionEnd: end, value } = text;
     write(value.slice(0, begin) + gap + value.slice(end));
@@ -51,7 +59,7 @@ export default function widget({ model, form, t, state, language }) {
     }
   });
   return el("div", { class: "columns" },
-    el("div", {}, field(t("text"), text, t("gap_hint", { gap })),
+    el("div", {}, field(t("gap_choose"), example), field(t("text"), text, t("gap_hint", { gap })),
       el("div", { class: "row" }, field(t("gap_top"), top), field(t("gap_only"), words)),
       el("p", { class: "row" }, control, button(t("gap_insert", { gap }), insert))),
     el("section", { "aria-label": t("answer") }, result));
