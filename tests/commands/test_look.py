@@ -56,14 +56,15 @@ def test_json_is_what_python_gives(command, tiny_models, view):
 def test_a_page_needs_nothing_from_elsewhere(command, tiny_models, tmp_path):
     page = tmp_path / "look.html"
     hostile = "</script><img src=x onerror=alert(1)> [MASK]"
-    out = looked(command, "lens", tiny_models["bert"], hostile, "-o", page)
+    out = looked(command, "tokens", tiny_models["bert"], hostile, "-o", page)
     assert f"{page}: the same in a browser" in out
     text = page.read_text(encoding="utf-8")
     assert not re.search(r"https?:", text)
     assert "<img" not in text and text.count("</script>") == 3
     record = json.loads(re.search(r'id="record">(.*?)</script>', text, re.S)[1])
-    assert record == json.loads(looked(command, "lens", tiny_models["bert"], hostile, "--json"))
-    again = command("look", "lens", tiny_models["bert"], GAP, "-o", page)
+    assert record["texts"] == [hostile]  # whole, and nothing a browser would read
+    assert record == json.loads(looked(command, "tokens", tiny_models["bert"], hostile, "--json"))
+    again = command("look", "tokens", tiny_models["bert"], GAP, "-o", page)
     assert again.code == 2 and "--overwrite" in again.err
     for name in re.findall(r'from "([^"]*)"', page_alone(record, "zh")):
         assert name.startswith("clozeworks/")
