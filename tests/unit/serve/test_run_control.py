@@ -80,9 +80,10 @@ def test_another_run_is_left_alone(process, tmp_path):
     assert other.poll() is None
 
 
-@pytest.mark.parametrize("pid", [None, 0, 1, -1, os.getpid(), 2**31 - 1])
+@pytest.mark.parametrize("pid", [None, 0, 1, -1, "this process", 2**31 - 1])
 def test_a_process_that_it_cannot_be(process, tmp_path, pid):
     process("clozeworks", "pretrain")
+    pid = os.getpid() if pid == "this process" else pid
     with pytest.raises(RefusedControl, match=r"which process it is|is not the command"):
         stop_run(tmp_path / "run", state_of(tmp_path / "run", pid))
 
