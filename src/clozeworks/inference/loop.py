@@ -29,7 +29,7 @@ from clozeworks.runtime.workers import WorkerPool, workers
 # Small enough that the activations of a batch stay in a CPU's cache. Larger is better on a GPU.
 CPU_BATCH_TOKENS = 1024
 # Fewer tokens are computed faster by all cores together than by each core its part.
-WORTH_A_WORKER = 96
+_WORTH_A_WORKER = 96
 ACCELERATOR_BATCH_TOKENS = 16384
 
 Unit = TypeVar("Unit")
@@ -234,7 +234,7 @@ def by_budget(lengths: Sequence[int], batch_tokens: int, workers: int = 1) -> li
     """
     if batch_tokens < 1:
         raise SettingError("batch_tokens", batch_tokens, "it must be at least 1")
-    workers = min(workers, max(sum(lengths) // WORTH_A_WORKER, 1))
+    workers = min(workers, max(sum(lengths) // _WORTH_A_WORKER, 1))
     order = sorted(range(len(lengths)), key=lambda index: -lengths[index])
     batches = _filled(order, lengths, batch_tokens)
     wanted = -(-len(batches) // workers) * workers

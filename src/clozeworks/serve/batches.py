@@ -15,7 +15,7 @@ from typing import Any
 
 from clozeworks.core.model import Model
 from clozeworks.errors import ClozeworksError
-from clozeworks.inference.loop import WORTH_A_WORKER, BatchOptions, Computation, by_budget
+from clozeworks.inference.loop import BatchOptions, Computation, by_budget
 from clozeworks.serve.work import Work
 
 BatchGroup = tuple[int, Hashable]
@@ -123,8 +123,9 @@ class BatchQueue:
     def take(self, free: int) -> list[list[BatchInput]]:
         """The batches that are computed next; none if nothing waits.
 
-        A batch has no more than a worker's part of what waits, so that workers that begin one after
-        the other end together. Inputs of jobs that failed, or that nobody waits for, are dropped.
+        A batch has no more than a worker's part of what waits, or half of what it may have, so that
+        workers that begin one after the other end together. Inputs of jobs that failed, or that
+        nobody waits for, are dropped.
 
         Args:
             free: How many workers have nothing to do; there are no more batches than that.
@@ -132,7 +133,7 @@ class BatchQueue:
         while self._groups:
             group = min(self._groups, key=lambda group: self._groups[group].heap[0][:2])
             waiting, taken, tokens = self._groups[group], list[BatchInput](), 0
-            part = max(-(-waiting.tokens // self.workers), WORTH_A_WORKER)
+            part = max(-(-waiting.tokens // self.workers), self.batch_tokens // 2)
             most = min(part, self.batch_tokens) * free
             heap = waiting.heap
             while heap and (not taken or tokens + heap[0][2].cost <= most):

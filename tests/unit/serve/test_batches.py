@@ -106,8 +106,8 @@ def test_workers_that_begin_one_after_the_other_get_equal_parts(bert):
     taken = []
     while queue:
         taken.append([sum(each.cost for each in batch) for batch in queue.take(1)])
-    # As much as a batch holds, then half of what is left, until that is not worth a worker.
-    assert taken == [[1000], [1000], [500], [200], [100], [100], [100]]
+    # As much as a batch holds, then half of what is left, but no less than half a batch.
+    assert taken == [[1000], [1000], [500], [500]]
     queue.add(job)
     assert [sum(each.cost for each in batch) for batch in queue.take(2)] == [1000, 1000]
 
