@@ -11,12 +11,14 @@ from clozeworks.cli import main
 # Commands that load a model without computing with it, or have no model at all.
 WITHOUT = {"show", "new", "convert", "verify", "tokenizer", "corpus", "data"}
 WITHOUT |= {"recipes", "init", "runs", "env"}
+# Of groups of commands it is their commands that compute.
+GROUPS = {"look": ("attention", "lens", "attribute", "contexts"), "finetune": ("tag",)}
+NAMES = {*main.COMMANDS, *main.task_commands()} - WITHOUT - GROUPS.keys()
+NAMES |= {f"{group} {name}" for group, names in GROUPS.items() for name in names}
 TEXT = "the cat is on the mat"
 
 
-@pytest.mark.parametrize(
-    "name", sorted(({*main.COMMANDS, *main.task_commands(), "finetune tag"}) - WITHOUT)
-)
+@pytest.mark.parametrize("name", sorted(NAMES))
 def test_every_command_that_computes_takes_a_device(name, command):
     found = command(*name.split(), "--help").out
     assert "--device" in found
