@@ -78,8 +78,8 @@ class OnlyOwnNames:
             await self._app(scope, receive, send)
             return
         sentence = (
-            "this server is not asked by this name; use the address that it printed, or have it "
-            "serve with --keys."
+            "this server is not asked by this name; use the address that it printed (with --keys, "
+            "clozeworks serve answers to any name)."
         )
         _, content = NATIVE.error(421, sentence, "")
         body = orjson.dumps(content)
