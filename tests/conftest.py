@@ -351,3 +351,19 @@ def in_memory():
         return Split(TRAIN, [shard], vocabulary, content.hexdigest())
 
     return make
+
+
+@pytest.fixture
+def added_task(monkeypatch):
+    """Lays the task of tests/contracts beside the package's own, as if its file stood there."""
+    import clozeworks.tasks
+    from clozeworks import registry
+
+    folder = Path(__file__).parent / "contracts" / "added_task"
+    monkeypatch.setattr(clozeworks.tasks, "__path__", [*clozeworks.tasks.__path__, str(folder)])
+    registry.files.cache_clear()
+    yield
+    registry.files.cache_clear()
+    module = sys.modules.pop("clozeworks.tasks.relate", None)
+    if module is not None:  # else its task would stay in the registry
+        module.Relate.folder = "taken away"

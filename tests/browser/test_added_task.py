@@ -1,31 +1,12 @@
 """A task that is added as one file has its fields and its answers on the page."""
 
-import sys
-from pathlib import Path
-
 import pytest
 
 import clozeworks as cw
-import clozeworks.tasks
-from clozeworks import registry
 from clozeworks.tasks.task import task_class
 
 pytestmark = pytest.mark.browser
-ADDED = Path(__file__).parents[1] / "contracts" / "added_task"
 TEXT = "😀 the river is near the town"
-
-
-@pytest.fixture
-def added(monkeypatch):
-    """Lays the folder beside the package's own tasks, as if the file stood among them."""
-    paths = [*clozeworks.tasks.__path__, str(ADDED)]
-    monkeypatch.setattr(clozeworks.tasks, "__path__", paths)
-    registry.files.cache_clear()
-    yield
-    registry.files.cache_clear()
-    module = sys.modules.pop("clozeworks.tasks.relate", None)
-    if module is not None:  # else its task would stay in the registry
-        module.Relate.folder = "taken away"
 
 
 def select(page, words):
@@ -39,7 +20,7 @@ def select(page, words):
         page.keyboard.press("Shift+ArrowRight")
 
 
-def test_it_is_asked_and_shown(added, tiny_models, serving, visit, findings):
+def test_it_is_asked_and_shown(added_task, tiny_models, serving, visit, findings):
     task = task_class("relate")(labels=("near", "part_of"))
     with serving({"spans": cw.load(tiny_models["bert"]).for_task(task)}) as address:
         page = visit(address).go("try/spans")

@@ -1,33 +1,16 @@
 """A task is one file: put it beside the others and everything works."""
 
 import json
-import sys
 from pathlib import Path
 
 import httpx
 import pytest
 
 import clozeworks as cw
-import clozeworks.tasks
-from clozeworks import registry
 from clozeworks.cli.main import run
 from clozeworks.tasks.task import task_class
 
-ADDED = Path(__file__).parent / "added_task"
 WORDS = ("river", "town", "bridge", "road", "hill", "tower")
-
-
-@pytest.fixture
-def added(monkeypatch):
-    """Lays the folder beside the package's own tasks, as if the file stood among them."""
-    paths = [*clozeworks.tasks.__path__, str(ADDED)]
-    monkeypatch.setattr(clozeworks.tasks, "__path__", paths)
-    registry.files.cache_clear()
-    yield
-    registry.files.cache_clear()
-    module = sys.modules.pop("clozeworks.tasks.relate", None)
-    if module is not None:  # else its task would stay in the registry
-        module.Relate.folder = "taken away"
 
 
 def rows(count):
@@ -52,7 +35,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_one_file_is_a_task(added, folder, capsys, serving):
+def test_one_file_is_a_task(added_task, folder, capsys, serving):
     assert run(["--help"]) == 0
     assert "relate" in capsys.readouterr().out
     assert run(["data", "check", "rows.jsonl", "--task", "relate"]) == 0
@@ -134,7 +117,7 @@ def reading():
     return Reading(), BadRows()
 
 
-def test_its_mistakes_get_a_sentence(added, folder, capsys):
+def test_its_mistakes_get_a_sentence(added_task, folder, capsys):
     assert run(["relate", "model", "a text alone"]) == 2
     assert "a text alone has no spans" in capsys.readouterr().err
     assert run(["relate", "model", "rows.jsonl"]) == 2
